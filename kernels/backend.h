@@ -20,11 +20,12 @@
 namespace lectern {
 
 // One entry per operation; the operation's Args struct says shapes and preconditions. "scalar" is
-// the definition, "simd" its fast version within the error that the operation's header states. No
-// operation fails, allocates, locks or keeps a pointer after it returns. Shapes are checked by
-// assertions alone. Threads may call at once, on outputs and scratch that do not overlap.
+// the definition, "simd" its fast version within the error that the operation's header states;
+// "amx" is "simd" with the products of Intel's AMX, which have the same bits. No operation fails,
+// allocates, locks or keeps a pointer after it returns. Shapes are checked by assertions alone.
+// Threads may call at once, on outputs and scratch that do not overlap.
 struct Backend {
-  const char* name;  // "scalar", "simd"; lives forever
+  const char* name;  // "scalar", "simd", "amx"; lives forever
   void (*to_float_rows)(TypedRows, Rows<float>);
   void (*from_float_rows)(Rows<const float>, Dtype, std::byte*);
   void (*matmul)(const MatMulArgs&);

@@ -107,6 +107,9 @@ struct PackedMatMulArgs {
 void PackedMatMulScalar(const PackedMatMulArgs& args);  // the definition
 // Within 1e-5 times the sum of its terms' magnitudes of it.
 void PackedMatMulSimd(const PackedMatMulArgs& args);
+// The same bits, by Intel's AMX where there are rows enough. The machine must have it
+// (kernels/amx.h).
+void PackedMatMulAmx(const PackedMatMulArgs& args);
 
 }  // namespace lectern
 

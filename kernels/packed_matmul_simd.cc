@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/packed_amx-inl.h"
 #include "kernels/packed_dots-inl.h"
 #include "kernels/packed_planes.h"
 #include "kernels/packed_steps-inl.h"
@@ -22,6 +23,7 @@ namespace HWY_NAMESPACE {
 #if !LECTERN_HAS_PACKED_DOTS
 void QuantiseRows(const QuantiseRowsArgs& args) { QuantiseRowsScalar(args); }
 void PackedMatMul(const PackedMatMulArgs& args) { PackedMatMulScalar(args); }
+void PackedMatMulWithAmx(const PackedMatMulArgs& args) { PackedMatMulScalar(args); }
 #else
 
 // ---- Rows to int8
@@ -292,7 +294,7 @@ HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
 
 // Many rows go through a path of their own as far as they fill its tiles; the rest uses the plain
 // tiles.
-template <PackedType kType>
+template <PackedType kType, bool kHasAmx>
 void MultiplyBy(const PackedMatMulArgs& args) {
   size_t row = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
@@ -301,6 +303,7 @@ void MultiplyBy(const PackedMatMulArgs& args) {
     MultiplyWide<kType>(args, row);
   }
 #elif HWY_TARGET == HWY_AVX3_DL
+  if (kHasAmx && args.input.num_rows >= kLeastAmxRows) return MultiplyAmx<kType>(args);
   if constexpr (HasByteTiles(kType)) {
     if (args.input.num_rows >= LeastByteRows(kType)) {
       row = args.input.num_rows / kByteRows * kByteRows;
@@ -312,36 +315,40 @@ void MultiplyBy(const PackedMatMulArgs& args) {
 }
 
 // PackedMatMulSimd for this instruction set: picks the version for the weights' type.
-void PackedMatMul(const PackedMatMulArgs& args) {
+template <bool kHasAmx>
+void MultiplyByType(const PackedMatMulArgs& args) {
   switch (args.weight.type) {
     case PackedType::kQ8:
-      return MultiplyBy<PackedType::kQ8>(args);
+      return MultiplyBy<PackedType::kQ8, kHasAmx>(args);
     case PackedType::kQ4:
-      return MultiplyBy<PackedType::kQ4>(args);
+      return MultiplyBy<PackedType::kQ4, kHasAmx>(args);
     case PackedType::kQ8Min:
-      return MultiplyBy<PackedType::kQ8Min>(args);
+      return MultiplyBy<PackedType::kQ8Min, kHasAmx>(args);
     case PackedType::kQ4Min:
-      return MultiplyBy<PackedType::kQ4Min>(args);
+      return MultiplyBy<PackedType::kQ4Min, kHasAmx>(args);
     case PackedType::kQ8Super:
-      return MultiplyBy<PackedType::kQ8Super>(args);
+      return MultiplyBy<PackedType::kQ8Super, kHasAmx>(args);
     case PackedType::kQ4Super:
-      return MultiplyBy<PackedType::kQ4Super>(args);
+      return MultiplyBy<PackedType::kQ4Super, kHasAmx>(args);
     case PackedType::kQ8Halves:
-      return MultiplyBy<PackedType::kQ8Halves>(args);
+      return MultiplyBy<PackedType::kQ8Halves, kHasAmx>(args);
     case PackedType::kQ2Halves:
-      return MultiplyBy<PackedType::kQ2Halves>(args);
+      return MultiplyBy<PackedType::kQ2Halves, kHasAmx>(args);
     case PackedType::kQ3Halves:
-      return MultiplyBy<PackedType::kQ3Halves>(args);
+      return MultiplyBy<PackedType::kQ3Halves, kHasAmx>(args);
     case PackedType::kQ4Table:
-      return MultiplyBy<PackedType::kQ4Table>(args);
+      return MultiplyBy<PackedType::kQ4Table, kHasAmx>(args);
     case PackedType::kQ4TableSuper:
-      return MultiplyBy<PackedType::kQ4TableSuper>(args);
+      return MultiplyBy<PackedType::kQ4TableSuper, kHasAmx>(args);
     case PackedType::kFp4:
-      return MultiplyBy<PackedType::kFp4>(args);
+      return MultiplyBy<PackedType::kFp4, kHasAmx>(args);
     case PackedType::kQ8Planes:  // PlanesMatMulSimd
       break;
   }
 }
+
+void PackedMatMul(const PackedMatMulArgs& args) { MultiplyByType<false>(args); }
+void PackedMatMulWithAmx(const PackedMatMulArgs& args) { MultiplyByType<true>(args); }
 
 #endif  // other targets
 }  // namespace HWY_NAMESPACE
@@ -353,6 +360,7 @@ namespace lectern {
 
 HWY_EXPORT(QuantiseRows);
 HWY_EXPORT(PackedMatMul);
+HWY_EXPORT(PackedMatMulWithAmx);
 
 void QuantiseRowsSimd(const QuantiseRowsArgs& args) {
   assert(args.input.num_cols % kPackedGroup == 0);
@@ -363,14 +371,29 @@ void QuantiseRowsSimd(const QuantiseRowsArgs& args) {
   HWY_DYNAMIC_DISPATCH(QuantiseRows)(args);
 }
 
-void PackedMatMulSimd(const PackedMatMulArgs& args) {
+namespace {
+
+void CheckShapes(const PackedMatMulArgs& args) {
   assert(args.input.num_cols == args.weight.num_cols);
   assert(args.input.num_rows == args.output.num_rows);
   assert(args.output.num_cols == args.weight.num_rows);
   assert(args.column_begin <= args.column_end && args.column_end <= args.weight.num_rows);
   assert(args.column_begin % kPackedColumns == 0);
+  static_cast<void>(args);  // without assertions
+}
+
+}  // namespace
+
+void PackedMatMulSimd(const PackedMatMulArgs& args) {
+  CheckShapes(args);
   if (args.weight.has_planes()) return PlanesMatMulSimd(args);
   HWY_DYNAMIC_DISPATCH(PackedMatMul)(args);
+}
+
+void PackedMatMulAmx(const PackedMatMulArgs& args) {
+  CheckShapes(args);
+  if (args.weight.has_planes()) return PlanesMatMulSimd(args);
+  HWY_DYNAMIC_DISPATCH(PackedMatMulWithAmx)(args);
 }
 
 }  // namespace lectern

@@ -141,6 +141,17 @@ HWY_INLINE Int8Vector LoadRaised(const std::byte* steps, size_t four) {
   }
 }
 
+// The same steps with their sign.
+template <PackedType kType>
+HWY_INLINE Int8Vector LoadSigned(const std::byte* steps, size_t four) {
+  const Int8Vector loaded = LoadSteps<kType>(steps, four, 0);
+  if constexpr (HasStoredSteps(kType) && PackedZero(kType) != 0) {
+    return hn::Sub(loaded, hn::Set(Int8Tag(), PackedZero(kType)));
+  } else {
+    return loaded;
+  }
+}
+
 // Four steps as AddDots takes them, raised where that is done.
 template <PackedType kType>
 HWY_INLINE auto LoadWeights(const std::byte* steps, size_t four, size_t column) {

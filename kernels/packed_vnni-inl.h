@@ -44,9 +44,9 @@ constexpr size_t LeastByteRows(PackedType type) {
 // Whether a group's halves have scales, and mins, that are whole numbers, and d and dmin for both.
 constexpr bool HasWholeScales(PackedType type) { return HasStoredSteps(type); }
 
-// A block of k of some panels. Without whole scales a group has a scale for each part. With them
-// it has the scales of its halves, meant times `d`, and perhaps their mins, meant times
-// `minus_dmin`: pairs of int16 each.
+// A block of k of some panels. Without whole scales a group has a scale for each part and perhaps a
+// min. With them it has the scales of its halves, meant times `d`, and perhaps their mins, meant
+// times `minus_dmin`: pairs of int16 each.
 template <PackedType kType>
 struct ByteWeights {
   static constexpr size_t kPanels = kByteColumns / kPackedColumns;
@@ -54,12 +54,14 @@ struct ByteWeights {
   static constexpr size_t kScales = HasWholeScales(kType) ? 1 : kGroups * PackedScales(kType);
   static constexpr size_t kWholes = HasWholeScales(kType) ? kGroups : 1;
   static constexpr size_t kMins = PackedHasMin(kType) ? kGroups : 1;
+  static constexpr size_t kWholeMins = HasWholeScales(kType) ? kMins : 1;
   HWY_ALIGN int8_t steps[kPanels][kByteDepth * kPackedColumns];
   HWY_ALIGN float scales[kPanels][kScales][kPackedColumns];
   HWY_ALIGN float d[kPanels][kWholes][kPackedColumns];
-  HWY_ALIGN float minus_dmin[kPanels][kMins][kPackedColumns];
+  HWY_ALIGN float mins[kPanels][HasWholeScales(kType) ? 1 : kMins][kPackedColumns];
+  HWY_ALIGN float minus_dmin[kPanels][kWholeMins][kPackedColumns];
   HWY_ALIGN int32_t half_scales[kPanels][kWholes][kPackedColumns];
-  HWY_ALIGN int32_t half_mins[kPanels][kMins][kPackedColumns];
+  HWY_ALIGN int32_t half_mins[kPanels][kWholeMins][kPackedColumns];
 };
 
 // Two numbers that fit int16 in a lane of int32, the first one in the low half.
@@ -78,8 +80,12 @@ HWY_INLINE Int32Vector BothSums(const HalfSums& sums) {
   return hn::Set(Int32Tag(), std::bit_cast<int32_t>(sums));
 }
 
-// Widens num_groups groups of a panel; `head` points at the first group's head.
-template <PackedType kType>
+// How steps are widened: raised so that none is negative, with their sign, or not at all.
+enum class Widening { kRaised, kSigned, kScales };
+
+// Widens num_groups groups of a panel, and loads their scales and mins; `head` points at the first
+// group's head.
+template <PackedType kType, Widening kWidening = Widening::kRaised>
 HWY_INLINE void WidenToBytes(const std::byte* head, size_t num_groups, size_t panel,
                              ByteWeights<kType>& weights) {
   const FloatTag d;
@@ -97,14 +103,19 @@ HWY_INLINE void WidenToBytes(const std::byte* head, size_t num_groups, size_t pa
                   weights.scales[panel][g * kParts + part]);
       }
     }
-    if constexpr (PackedHasMin(kType)) {
+    if constexpr (PackedHasMin(kType) && !HasWholeScales(kType)) {
+      hn::Store(LoadMins<kType>(head, group, 0), d, weights.mins[panel][g]);
+    } else if constexpr (PackedHasMin(kType)) {
       hn::Store(hn::Neg(LoadF16s(head, 1, 0)), d, weights.minus_dmin[panel][g]);
       hn::Store(PairUp(LoadHalfMins(group, 0, 0), LoadHalfMins(group, 1, 0)), Int32Tag(),
                 weights.half_mins[panel][g]);
     }
+    if constexpr (kWidening == Widening::kScales) continue;
     const std::byte* const steps = group + PackedScaleBytes(kType);
     for (size_t four = 0; four < kPackedGroup / 4; ++four, to += 4 * kPackedColumns) {
-      hn::Store(LoadRaised<kType>(steps, four), Int8Tag(), to);
+      hn::Store(kWidening == Widening::kRaised ? LoadRaised<kType>(steps, four)
+                                               : LoadSigned<kType>(steps, four),
+                Int8Tag(), to);
     }
   }
 }

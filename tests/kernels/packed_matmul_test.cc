@@ -234,6 +234,33 @@ TEST_P(PackedBlocksTest, SameBitsForAnyGroupingOfRows) {
   }
 }
 
+// Rows that fill tiles and rows that do not, more rows and columns than a block has, and blocks of k
+// that are whole and cut.
+TEST(AmxTest, HasTheBitsOfSimd) {
+  const Backend* const amx = FindBackend("amx");
+  if (!amx) GTEST_SKIP() << "this machine has no AMX, or its system does not allow it";
+  for (const TensorType type : kBlockTypes) {
+    for (const size_t k : {256, 768}) {
+      const RandomBlocks blocks(134, k, type, 2);
+      const PackedMatrix weight(blocks.rows);
+      for (const size_t m : {9, 15, 16, 17, 40, 201}) {
+        const Int8Matrix input(amx->quantise_rows, Matrix::Random(m, k, 1));
+        Matrix expected = Matrix::Random(m, 134, 3), output = expected;
+        for (const size_t begin : {0, 64, 112}) {
+          const size_t end = begin == 0 ? 64 : begin == 64 ? 112 : 134;
+          const bool accumulate = begin != 64;
+          Multiply(PackedMatMulSimd, input.rows, weight.rows, expected.rows, begin, end,
+                   accumulate);
+          Multiply(amx->packed_matmul, input.rows, weight.rows, output.rows, begin, end,
+                   accumulate);
+        }
+        EXPECT_TRUE(SameBits(output[0], expected[0], m * 134))
+            << TensorTypeName(type) << ", " << m << " rows, " << k << " deep";
+      }
+    }
+  }
+}
+
 TEST_P(PackedMatMulTest, WritesItsColumnsOnly) {
   const Int8Matrix input(kernels().quantise_rows, Matrix::Random(15, 64, 1));
   const PackedMatrix weight(Matrix::Random(50, 64, 2), PackedType::kQ8);

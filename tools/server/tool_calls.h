@@ -26,7 +26,7 @@ struct ToolUse {
   bool may_call = false;
   // The names of the functions, one of which the answer calls; empty: the answer is a text.
   std::vector<std::string> functions = {};
-  // What the model is told of them, because it has to choose; empty unless there are several.
+  // A list of them for the model, which has to choose; empty unless there are several.
   std::string instructions = {};
 
   bool is_call() const { return !functions.empty(); }
