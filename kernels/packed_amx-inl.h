@@ -96,9 +96,6 @@ struct AmxSteps {
 };
 constexpr bool HasAmxOrder(PackedType type) { return PackedBits(type) == 8; }
 
-template <PackedType kType>
-constexpr Widening kAmxWidening = HasAmxOrder(kType) ? Widening::kScales : Widening::kSigned;
-
 // The sums of a group's products: of each panel and part, 16 rows by 16 columns.
 using AmxProducts = int32_t[kAmxSums][kAmxRows][kPackedColumns];
 
@@ -219,6 +216,37 @@ HWY_INLINE void LoadAmxInput(const Int8Rows& input, size_t row, size_t k, size_t
   }
 }
 
+// Loads the scales and mins of num_groups groups of a panel, and widens their steps where they are not
+// in order as they are packed. Returns the first group's steps.
+template <PackedType kType>
+HWY_INLINE const int8_t* WidenForAmx(const PackedRows& rows, size_t column, size_t k,
+                                     size_t num_groups, size_t panel, ByteWeights<kType>& weights) {
+  if constexpr (kType == PackedType::kQ8Planes) {
+    const Int8Tag d;
+    const std::byte* group = rows.group(column, k);
+    const std::byte* low = rows.low_group(column, k);
+    int8_t* to = weights.steps[panel];
+    for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
+      hn::Store(LoadF16s(group, 0, 0), FloatTag(), weights.scales[panel][g]);
+      const std::byte* high = group + PackedScaleBytes(kType);
+      constexpr size_t kEights = kPackedGroup / kPlaneEight, kEightBytes = kPlaneBytes / kEights;
+      for (size_t i = 0; i < kEights; ++i, high += kEightBytes, low += kEightBytes) {
+        const RaisedEight eight = LoadRaisedEight(high, low);
+        for (const Int8Vector& raised : {eight.first, eight.second}) {
+          hn::Store(hn::Xor(raised, hn::Set(d, -128)), d, to);
+          to += 4 * kPackedColumns;
+        }
+      }
+    }
+    return weights.steps[panel];
+  } else {
+    constexpr Widening kHow = HasAmxOrder(kType) ? Widening::kScales : Widening::kSigned;
+    WidenToBytes<kType, kHow>(rows.head(column, k), num_groups, panel, weights);
+    if constexpr (!HasAmxOrder(kType)) return weights.steps[panel];
+    return reinterpret_cast<const int8_t*>(rows.group(column, k) + PackedScaleBytes(kType));
+  }
+}
+
 // Copies `count` floats, mostly kByteColumns: a call of memcpy for so few took 5 % of a prefill.
 HWY_INLINE void CopyColumns(const float* from, size_t count, float* to) {
   const FloatTag d;
@@ -254,11 +282,8 @@ void MultiplyAmxBlock(const PackedMatMulArgs& args, size_t row_begin, size_t num
   for (size_t k = 0; k < depth; k += kByteDepth) {
     const size_t groups = std::min(kByteDepth, depth - k) / kPackedGroup;
     for (size_t p = 0; p < num_panels; ++p) {
-      const std::byte* const head = args.weight.head(begin + p * kPackedColumns, k);
-      WidenToBytes<kType, kAmxWidening<kType>>(head, groups, p, weights);
-      const auto* const packed =
-          reinterpret_cast<const int8_t*>(head + PackedHeadBytes(kType) + PackedScaleBytes(kType));
-      steps.panels[p] = HasAmxOrder(kType) ? packed : weights.steps[p];
+      const size_t column = begin + p * kPackedColumns;
+      steps.panels[p] = WidenForAmx<kType>(args.weight, column, k, groups, p, weights);
     }
     for (size_t row = 0; row < num_rows; row += kAmxRows) {
       x.num_rows = std::min(kAmxRows, num_rows - row);

@@ -121,7 +121,7 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
     const std::byte* x_part = x + g * kPackedGroup;
     size_t four = 0;
     for (size_t part = 0; part < kParts; ++part, x_part += kPackedGroup / kParts) {
-      hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
+      hn::Vec<StepSumTag<kType> > sums[kRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
         const auto start = StartOfSum<kType>(x_halves[r * num_groups + g], part);
@@ -207,7 +207,7 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
     LECTERN_UNROLL_TILE
     for (size_t half = 0; half < 2; ++half) {
       const std::byte* const x_half = x + g * kPackedGroup + half * kHalf;
-      hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
+      hn::Vec<StepSumTag<kType> > sums[kRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
         LECTERN_UNROLL_TILE
@@ -314,6 +314,15 @@ void MultiplyBy(const PackedMatMulArgs& args) {
   MultiplyRows<kType, kTileRows>(args, row);
 }
 
+template <bool kHasAmx>
+void MultiplyByPlanes(const PackedMatMulArgs& args) {
+#if HWY_TARGET == HWY_AVX3_DL
+  constexpr PackedType kPlanes = PackedType::kQ8Planes;
+  if (kHasAmx && args.input.num_rows >= kLeastAmxRows) return MultiplyAmx<kPlanes>(args);
+#endif
+  PlanesMatMulSimd(args);
+}
+
 // PackedMatMulSimd for this instruction set: picks the version for the weights' type.
 template <bool kHasAmx>
 void MultiplyByType(const PackedMatMulArgs& args) {
@@ -342,8 +351,8 @@ void MultiplyByType(const PackedMatMulArgs& args) {
       return MultiplyBy<PackedType::kQ4TableSuper, kHasAmx>(args);
     case PackedType::kFp4:
       return MultiplyBy<PackedType::kFp4, kHasAmx>(args);
-    case PackedType::kQ8Planes:  // PlanesMatMulSimd
-      break;
+    case PackedType::kQ8Planes:
+      return MultiplyByPlanes<kHasAmx>(args);
   }
 }
 
@@ -386,13 +395,11 @@ void CheckShapes(const PackedMatMulArgs& args) {
 
 void PackedMatMulSimd(const PackedMatMulArgs& args) {
   CheckShapes(args);
-  if (args.weight.has_planes()) return PlanesMatMulSimd(args);
   HWY_DYNAMIC_DISPATCH(PackedMatMul)(args);
 }
 
 void PackedMatMulAmx(const PackedMatMulArgs& args) {
   CheckShapes(args);
-  if (args.weight.has_planes()) return PlanesMatMulSimd(args);
   HWY_DYNAMIC_DISPATCH(PackedMatMulWithAmx)(args);
 }
 
