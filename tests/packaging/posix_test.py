@@ -5,7 +5,7 @@ import re
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-ALLOWED = {"kernels/cuda/runtime/find_in_library_posix.cc", "kernels/process_limits.cc",
+ALLOWED = {"kernels/amx_posix.cc", "kernels/cuda/runtime/find_in_library_posix.cc", "kernels/process_limits.cc",
            "kernels/worker_thread_posix.cc", "store/env_posix.cc", "store/large_pages_posix.cc",
            "store/reserved_memory_posix.cc"}
 # Tests of these names in rooms and tools would make one file of two systems' code.
