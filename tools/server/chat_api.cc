@@ -123,14 +123,15 @@ Json TakeLogprobs(const std::shared_ptr<Logprobs>& logprobs) {
 }
 
 // The calls of an answer, which has one: as a message has it, or as a stream's delta. `id`: empty
-// in a delta that goes on with a call; the name is then left out, too.
+// in a delta that goes on with a call; the name is then left out, too. The type is in every delta:
+// some clients (Cerebras') parse each one strictly, and clients that add deltas up do not add types.
 Json::Object CallsOf(const Chat& chat, bool is_delta, const std::string& id,
                      const std::string& name, std::string_view arguments) {
   Json::Object function = {{"arguments", arguments}};
   if (!id.empty()) function["name"] = name;
   if (chat.calls_function) return {{"function_call", std::move(function)}};
-  Json::Object call = {{"function", std::move(function)}};
-  if (!id.empty()) call["id"] = id, call["type"] = "function";
+  Json::Object call = {{"function", std::move(function)}, {"type", "function"}};
+  if (!id.empty()) call["id"] = id;
   if (is_delta) call["index"] = 0;
   return {{"tool_calls", Json::Array{std::move(call)}}};
 }
