@@ -50,7 +50,10 @@ AnswerConstraint::AnswerConstraint(std::shared_ptr<const Model> model, JsonGramm
     : model_(std::move(model)),
       json_(std::move(json)),
       trie_(model_->token_trie()),
-      masks_(json_.grammar, trie_) {}
+      masks_(json_.grammar, trie_) {
+  const std::vector<int32_t> quote = TokensOf("\"");
+  if (quote.size() == 1) quote_ = quote[0];
+}
 
 Result<std::unique_ptr<AnswerConstraint>> AnswerConstraint::Create(
     std::shared_ptr<const Model> model, std::string_view schema, bool is_strict,
@@ -124,6 +127,51 @@ void AnswerConstraint::FindForced() {
   forced_.assign(ids.begin(), ids.end());
 }
 
+void AnswerConstraint::Track(std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (is_in_string_) {
+      const bool ends = byte == '"' && !is_escaped_;
+      is_escaped_ = byte == '\\' && !is_escaped_;
+      ++string_bytes_;
+      if (ends) is_in_string_ = false;
+    } else if (byte == '"') {
+      is_in_string_ = true, string_bytes_ = 0;
+    } else if (byte == '{' || byte == '[') {
+      open_ += byte == '{' ? '}' : ']';
+    } else if (!open_.empty() && byte == open_.back()) {
+      open_.pop_back();
+    }
+  }
+}
+
+// A loop outside of strings is one of an array's items or an object's members: where it cannot end
+// at once, it ends with the string that comes next.
+bool AnswerConstraint::EndLoop() {
+  if (levels_to_end_ > 0) return false;
+  ++loops_;
+  levels_to_end_ = loops_ + (is_in_string_ ? 0 : 1);
+  TryToEnd();
+  return true;
+}
+
+void AnswerConstraint::TryToEnd() {
+  if (levels_to_end_ == 0 || !forced_.empty() || is_escaped_) return;
+  if (place_ == GrammarMatcher::kNowhere) return;  // it thinks
+  std::string text = is_in_string_ ? "\"" : "";
+  const size_t levels = levels_to_end_ - 1;  // without the string
+  const size_t least = open_.size() - std::min(levels, open_.size());
+  for (size_t i = open_.size(); i > least; --i) text += open_[i - 1];
+  size_t may_come = 0;
+  for (int32_t place = place_; may_come < text.size(); ++may_come) {
+    place = masks_.matcher().Next(place, static_cast<uint8_t>(text[may_come]));
+    if (place == GrammarMatcher::kNowhere) break;
+  }
+  if (may_come == 0) return;
+  const std::vector<int32_t> ids = TokensOf(text.substr(0, may_come));
+  forced_.assign(ids.begin(), ids.end());
+  if (!ids.empty()) levels_to_end_ = 0;
+}
+
 bool AnswerConstraint::is_done() const {
   if (place_ == GrammarMatcher::kNowhere || !forced_.empty()) return false;
   const GrammarMatcher::Place& place = masks_.matcher().place(place_);
@@ -170,8 +218,10 @@ void AnswerConstraint::Push(int32_t id, const AnswerText& text) {
   const int32_t place = Behind(place_, id);
   if (is_of_mark && (tokenizer.TokenBytes(id).empty() || place == GrammarMatcher::kNowhere)) return;
   has_begun_ = true;
+  Track(tokenizer.TokenBytes(id));
   if (place != GrammarMatcher::kNowhere) place_ = masks_.Forget(place);
   if (forced_.empty()) FindForced();
+  TryToEnd();
 }
 
 bool AnswerConstraint::IsAllowed(int32_t id, std::span<const uint64_t> allowed) const {
@@ -198,6 +248,17 @@ size_t AnswerConstraint::Mask(std::span<const float> logits, std::span<const uin
   return count;
 }
 
+void AnswerConstraint::CountEndsAsQuote(std::span<const float> logits,
+                                        std::span<const uint64_t> allowed) {
+  if (!is_in_string_ || string_bytes_ == 0 || is_escaped_ || quote_ < 0) return;
+  if (!IsAllowed(quote_, allowed)) return;
+  float& quote = masked_[static_cast<size_t>(quote_)];
+  for (const int32_t end : model_->ends()) {
+    const auto at = static_cast<size_t>(end);
+    if (at < logits.size()) quote = std::max(quote, logits[at]);
+  }
+}
+
 Result<AnswerConstraint::Drawn> AnswerConstraint::Draw(std::span<const float> logits,
                                                        Sampler& sampler) {
   if (!forced_.empty()) return Drawn{forced_.front(), {}};
@@ -219,6 +280,7 @@ Result<AnswerConstraint::Drawn> AnswerConstraint::Draw(std::span<const float> lo
     masked_[at] = ends ? logits[at] : kImpossible;
     count += ends;
   }
+  CountEndsAsQuote(logits, allowed);
   const bool may_think = !is_thinking && !has_begun_ && !mark_.empty();
   if (may_think) masked_[static_cast<size_t>(mark_[0])] = logits[static_cast<size_t>(mark_[0])];
   if (count + may_think == 0) {
@@ -240,6 +302,13 @@ Result<AnswerConstraint::Drawn> AnswerConstraint::Draw(std::span<const float> lo
     forced_.assign(mark_.begin(), mark_.end());
   }
   return Drawn{id, masked_};
+}
+
+bool LoopGuard::Push(int32_t id, AnswerConstraint* constraint) {
+  if (!loops_.Push(id)) return false;
+  has_looped_ = true;
+  loops_ = {};  // the same loop would be found with each token
+  return !constraint || !constraint->EndLoop();
 }
 
 }  // namespace lectern

@@ -24,6 +24,9 @@ namespace lectern {
 // names of members, its tokens are forced: nothing is drawn for them, and they can go through the
 // model together. A model that thinks does so first and freely; the answer behind it is kept.
 //
+// Small models often do not know where a string ends. One that would end its whole answer within a
+// string ends the string; one that goes round in a loop is led out of it by EndLoop.
+//
 // The last forced token is left to the model where it ends with a blank, a letter or a digit and
 // the vocabulary has longer tokens that may come in its place: tokenizers join these to what
 // follows. One thread.
@@ -57,6 +60,10 @@ class AnswerConstraint {
   bool has_forced() const { return !forced_.empty(); }
   // Whether the answer is complete, and nothing may follow.
   bool is_done() const;
+  // Called when the answer goes round in a loop. Forces the end of the string that is open, or of
+  // the array or object; each call also ends one more of those around it. As many of them end as
+  // the schema allows, and what follows is drawn as before. False: the loop before had no such end.
+  bool EndLoop();
 
  private:
   AnswerConstraint(std::shared_ptr<const Model> model, JsonGrammar json);
@@ -72,7 +79,12 @@ class AnswerConstraint {
   bool IsAllowed(int32_t id, std::span<const uint64_t> allowed) const;
   // Fills masked_; returns how many tokens may come.
   size_t Mask(std::span<const float> logits, std::span<const uint64_t> allowed);
-  size_t BanEnds(std::span<const float> logits);
+  // Follows a token's bytes through the strings, arrays and objects that are open.
+  void Track(std::string_view bytes);
+  // Forces the end that EndLoop wants, if it may come here.
+  void TryToEnd();
+  // Lets the token that closes a string be as likely as the end of the answer.
+  void CountEndsAsQuote(std::span<const float> logits, std::span<const uint64_t> allowed);
 
   const std::shared_ptr<const Model> model_;
   const JsonGrammar json_;
@@ -86,6 +98,27 @@ class AnswerConstraint {
   size_t head_left_ = 0;       // of them
   std::deque<int32_t> forced_;
   std::vector<float> masked_;
+  std::string open_;         // of the arrays and objects that are open: what closes them
+  size_t string_bytes_ = 0;  // of the string that is open
+  bool is_in_string_ = false, is_escaped_ = false;
+  size_t loops_ = 0;          // calls of EndLoop
+  size_t levels_to_end_ = 0;  // strings, arrays and objects that EndLoop wants to end; 0: none
+  int32_t quote_ = -1;        // the token of one quotation mark; -1: there is none
+};
+
+// Ends loops in an answer: the whole answer, or a part of JSON, which then goes on. One thread.
+class LoopGuard {
+ public:
+  static constexpr char kWarning[] =
+      "the answer, or a part of it, went round in a loop and was ended";
+  // Takes the answer's next token. True: the answer has to end with it. `constraint`: nullptr where
+  // the answer is a plain text.
+  bool Push(int32_t id, AnswerConstraint* constraint);
+  bool has_looped() const { return has_looped_; }
+
+ private:
+  LoopDetector loops_;
+  bool has_looped_ = false;
 };
 
 // The warning about keywords of the question's schema that are not kept; empty: there are none, or

@@ -334,7 +334,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
   if (!next_turn.empty()) stops.push_back(next_turn);
   AnswerText text(tokenizer, model_->chat_template().thinking(), next.is_thinking, stops);
   SampledTokens tokens(tokenizer, text, options.top_logprobs, options.on_token);
-  LoopDetector loops;
+  LoopGuard loops;
   const auto show = [&](const ShownText& shown) {
     answer.text += shown.answer;
     answer.reasoning += shown.reasoning;
@@ -388,7 +388,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       answer.finish_reason = "stop", answer.stopped_by = "end";
       break;
     }
-    if (loops.Push(id)) {
+    if (loops.Push(id, constraint)) {
       // JSON that is not whole is as good as cut.
       answer.finish_reason = constraint ? "length" : "stop", answer.stopped_by = "repetition";
       break;
@@ -414,6 +414,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     LECTERN_RETURN_IF_ERROR(step.status());
     logits = *step;
   }
+  if (loops.has_looped()) Warn(options, "repetition", LoopGuard::kWarning, answer);
   DropAhead();
   const ShownText last = text.Flush();
   tokens.Flush();
@@ -587,9 +588,6 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
                           "densely");
   }
   AddEvidence(question, options, answer);
-  if (answer.stopped_by == "repetition") {
-    Warn(options, "repetition", "the answer went round in a loop and was ended", answer);
-  }
   if (!placement_.fallback.empty()) Warn(options, "cpu_fallback", placement_.fallback, answer);
   // Last, because memory may run out before; then nothing counts as said.
   KeepTurn(std::move(next.rest), sampled, question, options, answer);

@@ -126,9 +126,8 @@ TEST(ChatDocumentTest, EqualsDenseAttentionWhenEverythingIsRead) {
 void WriteGemmaTokenizer(const std::string& folder) {
   WriteWholeFile(folder + "/tokenizer.model",
                  ReadWholeFile(SourcePath("tests/golden/tokenizer_marks.model")));
-  const Json::Object config = {{"chat_template", Json(Jinja("gemma"))},
-                               {"bos_token", "<bos>"},
-                               {"eos_token", "<eos>"}};
+  const Json::Object config = {
+      {"chat_template", Json(Jinja("gemma"))}, {"bos_token", "<bos>"}, {"eos_token", "<eos>"}};
   WriteWholeFile(folder + "/tokenizer_config.json", Json(config).Dump());
 }
 
@@ -231,10 +230,12 @@ TEST_P(ChatFamilyTest, ControlTokensComeFromTheTemplateAlone) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, ChatFamilyTest,
-    ::testing::Values(Family{"gemma2", WriteGemmaTokenizer, {"<bos>", "<start_of_turn>"},
+    ::testing::Values(Family{"gemma2",
+                             WriteGemmaTokenizer,
+                             {"<bos>", "<start_of_turn>"},
                              {"<end_of_turn>", "<start_of_turn>"}},
-                      Family{"phi3", WritePhi3Tokenizer, {"<|user|>"},
-                             {"<|end|>", "<|assistant|>"}}),
+                      Family{
+                          "phi3", WritePhi3Tokenizer, {"<|user|>"}, {"<|end|>", "<|assistant|>"}}),
     [](const auto& family) { return std::string(family.param.architecture); });
 
 // gpt-oss thinks in one channel and answers in another: a value is written in the latter, whose
@@ -271,6 +272,33 @@ TEST(ChatDocumentTest, AValueThatFollowsThoughtsIsHeadedAsAnswersAre) {
   EXPECT_EQ(reasoning, "Who?");
   EXPECT_TRUE(drawn.starts_with(thought + marks.turn + marks.answer)) << drawn;
   EXPECT_TRUE(answer == "\"yes\"" || answer == "\"no\"") << answer;
+}
+
+// The model would say "bridge" and end its answer: so it ends the string.
+TEST(ChatDocumentTest, AnAnswerThatWouldEndInAStringEndsTheString) {
+  const TempFolder folder;
+  WriteModel(folder.path(), Jinja("llama3"));
+  const auto model = *Model::Load(Env::Default(), folder.path());
+  const Tokenizer& tokenizer = model->tokenizer();
+  auto constraint =
+      *AnswerConstraint::Create(model, R"({"type": "string"})", true, "Answer: ", false);
+  AnswerText text(tokenizer, model->chat_template().thinking(), false);
+  Sampler sampler({});
+  std::string answer;
+  for (size_t i = 0; !constraint->is_done() && i < 50; ++i) {
+    std::vector<float> logits(model->config().vocab_size);
+    const bool has_word = answer.size() > 1;
+    for (const int32_t end : model->ends()) logits[static_cast<size_t>(end)] = 50;
+    if (!has_word) logits[static_cast<size_t>(tokenizer.EncodeContinuation("bridge")->ids[0])] = 60;
+    logits[static_cast<size_t>(tokenizer.EncodeContinuation("old")->ids[0])] += 40;
+    const auto next = constraint->Draw(logits, sampler);
+    ASSERT_TRUE(next.ok()) << next.status().message();
+    answer += text.Push(next->id).answer;
+    constraint->Push(next->id, text);
+  }
+  answer += text.Flush().answer;
+  EXPECT_TRUE(constraint->is_done());
+  EXPECT_TRUE(answer.starts_with("\"b") && answer.ends_with("\"")) << answer;
 }
 
 TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {

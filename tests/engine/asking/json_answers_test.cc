@@ -1,6 +1,7 @@
 // Answers that keep to a JSON schema, from a document to the receipt.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -128,6 +129,49 @@ TEST_P(JsonAnswersTest, WhatCannotBeKeptIsWarnedOfOrRefused) {
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(refused.status().param(), "json_schema");
   EXPECT_TRUE(session->Ask("Which?", InJson(kSchema)).ok());
+}
+
+// The same word, again and again, in every string: JSON ends all the same, unless the schema wants
+// more.
+TEST_P(JsonAnswersTest, LoopsAreLedOutOf) {
+  int32_t word = -1;
+  AskOptions options = InJson(R"({"type": "string", "maxLength": 12})");
+  options.top_logprobs = 20;
+  options.on_token = [&](const SampledToken& token) {
+    for (const LikelyToken& one : token.likeliest) {
+      const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+      if (std::ranges::all_of(one.bytes, is_letter) && one.bytes.size() > 2) word = one.id;
+    }
+  };
+  ASSERT_TRUE(indexed_.Open()->Ask("Which?", options).ok());
+  ASSERT_GE(word, 0);
+  const auto ask = [&](const std::string& schema) {
+    AskOptions looping = InJson(schema);
+    looping.max_tokens = 3000;
+    looping.sampling.logit_bias = {{word, 100.0f}};
+    auto answer = indexed_.Open()->Ask("Which?", looping);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    EXPECT_EQ(std::ranges::count(answer->warnings, "repetition"), 1) << schema;
+    return std::move(answer).value();
+  };
+  const std::string text = R"({"type": "string"})";
+  const std::string list = R"({"type": "array", "minItems": 1, "items": )" + text + "}";
+  const auto object = [](const std::string& a, const std::string& b) {
+    return R"({"type": "object", "properties": {"a": )" + a + R"(, "b": )" + b +
+           R"(}, "required": ["a", "b"]})";
+  };
+  const std::string in_list =
+      R"({"type": "array", "minItems": 1, "items": )" + object(text, list) + "}";
+  for (const std::string& schema : {text, list, object(text, text), object(text, list),
+                                    object(object(text, text), list), in_list}) {
+    const Answer answer = ask(schema);
+    EXPECT_EQ(answer.finish_reason, "stop") << schema;
+    EXPECT_TRUE(ParseJson(answer.text).ok()) << schema << ": " << answer.text;
+    EXPECT_TRUE(Fits(schema, answer.text)) << schema << ": " << answer.text;
+  }
+  const Answer cut = ask(R"({"type": "string", "minLength": 1900})");
+  EXPECT_EQ(cut.finish_reason, "length");
+  EXPECT_EQ(cut.stopped_by, "repetition");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, JsonAnswersTest, ::testing::Values(TinyModel(), ReaderModel()),
