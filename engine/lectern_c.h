@@ -767,7 +767,7 @@ LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, si
  *                    the evidence is then the nearest passages, or, where no word is shared, those
  *                    of most attention, if any
  *  "cpu_fallback"    the CPU did work that was left to choose or that the GPU's kernels lack
- *  "repetition"      the answer went round in a loop and was ended
+ *  "repetition"      the answer, or a part of it in JSON, went round in a loop and was ended
  *  "low_budget"      at this kv_budget the answer is predicted to diverge from an exact one by more
  *                    than max_divergence; the note says which budget would do */
 LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
