@@ -11,7 +11,7 @@ namespace lectern {
 #if defined(__linux__) && defined(__x86_64__)
 namespace {
 
-// Numbers of the manual above and of Linux's <asm/prctl.h>, which Debian 12 has without them.
+// Numbers of Intel's manual and of Linux's <asm/prctl.h>, which has them only in newer headers.
 constexpr unsigned kTileBit = 1u << 24, kInt8Bit = 1u << 25;  // of leaf 7, EDX
 constexpr unsigned kOsXsaveBit = 1u << 27;                    // of leaf 1, ECX
 constexpr unsigned kTileStates = 3u << 17;  // of XCR0: the configuration, the data
