@@ -305,8 +305,9 @@ Result<AnswerConstraint::Drawn> AnswerConstraint::Draw(std::span<const float> lo
 }
 
 bool LoopGuard::Push(int32_t id, AnswerConstraint* constraint) {
-  if (!loops_.Push(id)) return false;
-  has_looped_ = true;
+  const bool is_late = has_looped_ && ++num_since_ >= LoopDetector::kLeastTokens;
+  if (!loops_.Push(id) && !is_late) return false;
+  has_looped_ = true, num_since_ = 0;
   loops_ = {};  // the same loop would be found with each token
   return !constraint || !constraint->EndLoop();
 }

@@ -106,7 +106,9 @@ class AnswerConstraint {
   int32_t quote_ = -1;        // the token of one quotation mark; -1: there is none
 };
 
-// Ends loops in an answer: the whole answer, or a part of JSON, which then goes on. One thread.
+// Ends loops in an answer: the whole answer, or a part of JSON, which then goes on. A model that
+// went round once does not know the end of its answer, and may go on without a loop: from then on,
+// as many tokens as a loop has at least count as another one. One thread.
 class LoopGuard {
  public:
   static constexpr char kWarning[] =
@@ -119,6 +121,7 @@ class LoopGuard {
  private:
   LoopDetector loops_;
   bool has_looped_ = false;
+  size_t num_since_ = 0;  // tokens since the last loop
 };
 
 // The warning about keywords of the question's schema that are not kept; empty: there are none, or
