@@ -751,7 +751,8 @@ LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t
 LECTERN_API const char* lectern_answer_reasoning(const lectern_answer* answer, size_t* len);
 /* Why the answer ended: "end", the model ended it, or began a next question itself;
  * "stop_sequence", one of the stop_texts came; "max_tokens"; "cancelled"; or "repetition", it went
- * round in a loop. The finish reason of the first two and of the last one is "stop". */
+ * round in a loop. The finish reason of the first two and of the last one is "stop", but of JSON
+ * that a loop left unfinished "length". */
 LECTERN_API const char* lectern_answer_stopped_by(const lectern_answer* answer, size_t* len);
 /* "stop", "length" or "cancelled". */
 LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);

@@ -2,8 +2,8 @@
 
 namespace lectern {
 
-// Windows would have to be asked for the registers, too (EnableProcessOptionalXStateFeatures), which
-// nobody has tried.
+// Windows would have to be asked for the registers, too (EnableProcessOptionalXStateFeatures), and
+// nobody has tried that.
 bool HasAmx() { return false; }
 
 }  // namespace lectern

@@ -216,8 +216,8 @@ HWY_INLINE void LoadAmxInput(const Int8Rows& input, size_t row, size_t k, size_t
   }
 }
 
-// Loads the scales and mins of num_groups groups of a panel, and widens their steps where they are not
-// in order as they are packed. Returns the first group's steps.
+// Loads the scales and mins of num_groups groups of a panel, and widens their steps where they are
+// not in order as they are packed. Returns the first group's steps.
 template <PackedType kType>
 HWY_INLINE const int8_t* WidenForAmx(const PackedRows& rows, size_t column, size_t k,
                                      size_t num_groups, size_t panel, ByteWeights<kType>& weights) {

@@ -121,7 +121,7 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
     const std::byte* x_part = x + g * kPackedGroup;
     size_t four = 0;
     for (size_t part = 0; part < kParts; ++part, x_part += kPackedGroup / kParts) {
-      hn::Vec<StepSumTag<kType> > sums[kRows][kPanelVectors];
+      hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
         const auto start = StartOfSum<kType>(x_halves[r * num_groups + g], part);
@@ -207,7 +207,7 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
     LECTERN_UNROLL_TILE
     for (size_t half = 0; half < 2; ++half) {
       const std::byte* const x_half = x + g * kPackedGroup + half * kHalf;
-      hn::Vec<StepSumTag<kType> > sums[kRows][kPanelVectors];
+      hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
         LECTERN_UNROLL_TILE

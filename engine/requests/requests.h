@@ -487,7 +487,8 @@ struct Answer {
   std::string finish_reason;  // "stop", "length", "cancelled"
   // Why it ended: "end" (the model ended it, or began a next question itself), "stop_sequence" (one
   // of AskOptions::stop_texts came), "max_tokens", "cancelled", or "repetition": it went round in a
-  // loop. The finish reason of the first two and of the last one is "stop".
+  // loop. The finish reason of the first two and of the last one is "stop", but of JSON that a loop
+  // left unfinished "length".
   std::string stopped_by;
   uint64_t document_tokens = 0, question_tokens = 0;
   uint64_t answer_tokens = 0, reasoning_tokens = 0;  // the former include the latter

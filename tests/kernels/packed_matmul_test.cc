@@ -234,8 +234,8 @@ TEST_P(PackedBlocksTest, SameBitsForAnyGroupingOfRows) {
   }
 }
 
-// Rows that fill tiles and rows that do not, more rows and columns than a block has, and blocks of k
-// that are whole and cut.
+// Rows that fill tiles and rows that do not, more rows and columns than a block has, and blocks of
+// k that are whole and cut.
 TEST(AmxTest, HasTheBitsOfSimd) {
   const Backend* const amx = FindBackend("amx");
   if (!amx) GTEST_SKIP() << "this machine has no AMX, or its system does not allow it";

@@ -88,7 +88,7 @@ Result<Chat> ReadChat(const HttpRequest& request) {
   chat.tools = ReadToolUse(fields, body, {"tools", "tool_choice"}, chat.options);
   chat.calls_function = functions.is_call() && !chat.tools.is_call();
   if (chat.calls_function) chat.tools = std::move(functions);
-  chat.tools.may_call |= functions.may_call;
+  if (!chat.tools.is_call()) chat.tools.may_call |= functions.may_call;
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   LECTERN_ASSIGN(Conversation said, ReadConversation(*messages, "messages"));
@@ -124,7 +124,7 @@ Json TakeLogprobs(const std::shared_ptr<Logprobs>& logprobs) {
 
 // The calls of an answer, which has one: as a message has it, or as a stream's delta. `id`: empty
 // in a delta that goes on with a call; the name is then left out, too. The type is in every delta:
-// some clients (Cerebras') parse each one strictly, and clients that add deltas up do not add types.
+// some clients (Cerebras') parse each one strictly, and those that add deltas up do not add types.
 Json::Object CallsOf(const Chat& chat, bool is_delta, const std::string& id,
                      const std::string& name, std::string_view arguments) {
   Json::Object function = {{"arguments", arguments}};

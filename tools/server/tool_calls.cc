@@ -37,8 +37,8 @@ bool IsEmpty(const OrderedJson* value) {
   return (value->boolean() && !*value->boolean()) || (value->string() && value->string()->empty());
 }
 
-// A choice among tools, whichever format it is in: a word ("auto", "none", "required"), and the names
-// of the tools that it allows, where it names any.
+// A choice among tools, whichever format it is in: a word ("auto", "none", "required"), and the
+// names of the tools that it allows, where it names any.
 struct Choice {
   std::string word;
   std::vector<std::string> names = {};

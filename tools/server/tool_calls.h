@@ -49,7 +49,7 @@ ToolUse ReadToolUse(RequestFields& fields, const std::string& body, const ToolFi
 // Makes the name and the arguments of a call from the text of an answer, as it comes. One thread.
 class ToolCall {
  public:
-  // `functions`: ToolUse's, not empty.
+  // `functions`: ToolUse's. Where they are empty, the answer is no call, and Add is not called.
   explicit ToolCall(std::vector<std::string> functions) : functions_(std::move(functions)) {}
 
   // Adds a piece of the answer's text, and returns the piece of the arguments that it brings; it
