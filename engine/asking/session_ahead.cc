@@ -57,8 +57,12 @@ Result<std::span<const float>> DocumentSession::NextLogits(int32_t id, size_t mo
   std::span<const int32_t> proposed = given.first(std::min(most, given.size()));
   if (given.empty()) {
     const StepBatch::Outlook outlook = shared_.batch->outlook();
-    proposed =
-        ahead.proposals().Next(most, {outlook.linear, outlook.num_sessions, ahead.attention()});
+    // Before its first token a session takes the attention of the batch's last pass for its own.
+    // Where nothing is known yet, nothing is proposed: with small models on long documents each
+    // proposed token costs nearly as much as one that is drawn, all of it attention.
+    const double attention = ahead.attention() > 0 ? ahead.attention() : outlook.attention;
+    proposed = ahead.proposals().Next(attention > 0 ? most : 0,
+                                      {outlook.linear, outlook.num_sessions, attention});
     if (ahead.proposals().has_declined()) shared_.batch->ForgetCosts();
   }
   // Nothing follows the end of the text.

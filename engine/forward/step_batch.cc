@@ -46,7 +46,7 @@ StepBatch::Counts StepBatch::counts() const {
 
 StepBatch::Outlook StepBatch::outlook() const {
   const std::lock_guard lock(mutex_);
-  return {costs_, num_sessions_};
+  return {costs_, num_sessions_, attention_};
 }
 
 void StepBatch::ForgetCosts() {
@@ -327,6 +327,8 @@ void StepBatch::End() {
   counts_.tokens += pass_.steps.size();
   linear_ = now - pass_.start - pass_.attention;
   num_sessions_ = pass_.steps.size();
+  attention_ = std::chrono::duration<double>(pass_.attention).count() /
+               static_cast<double>(pass_.first_rows.back());
   if (!limits_.row_cost) {
     costs_.Took(pass_.first_rows.back(), std::chrono::duration<double>(linear_).count());
   }

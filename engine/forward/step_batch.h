@@ -98,6 +98,7 @@ class StepBatch {
   struct Outlook {
     PassCosts linear;         // of the linear part, by the rows of a pass
     size_t num_sessions = 1;  // in the last pass
+    double attention = 0;     // seconds of it that a row took beside the linear part; 0: none yet
   };
   Outlook outlook() const;
   // A pass of several tokens was thought to cost too much: see PassCosts::Forget.
@@ -164,6 +165,7 @@ class StepBatch {
   Counts counts_;
   PassCosts costs_;
   size_t num_sessions_ = 1;  // in the last pass
+  double attention_ = 0;     // Outlook::attention
 
   // State of the running step. Only its leader writes it, under mutex_ where others may look.
   struct Pass {
