@@ -57,7 +57,7 @@ AnswerConstraint::AnswerConstraint(std::shared_ptr<const Model> model, JsonGramm
 
 Result<std::unique_ptr<AnswerConstraint>> AnswerConstraint::Create(
     std::shared_ptr<const Model> model, std::string_view schema, bool is_strict,
-    std::string_view prompt, bool is_thinking) {
+    std::string_view prompt, bool is_thinking, bool is_plain) {
   auto json = CompileJsonSchema(schema, is_strict);
   if (!json.ok()) return std::move(json).status().WithParam("json_schema");
   const ThinkingMarks& marks = model->chat_template().thinking();
@@ -66,10 +66,13 @@ Result<std::unique_ptr<AnswerConstraint>> AnswerConstraint::Create(
   made->mark_ = TokensOfMark(made->model_->tokenizer(), marks.begin);
   made->head_ = TokensOfMark(made->model_->tokenizer(), marks.turn + marks.answer);
   if (is_thinking) return made;
+  made->plain_.may_be = is_plain && made->mark_.empty() && made->quote_ >= 0;
   // Behind "Answer:" tokens begin with a blank, of which AnswerText shows nothing.
   const bool is_apart = prompt.empty() || prompt.back() == ' ' || prompt.back() == '\n';
+  made->plain_.is_behind_blank = is_apart;
   const Grammar& grammar = made->json_.grammar;
-  made->BeginValue(is_apart ? grammar.root : grammar.spaced_root);
+  if (made->plain_.may_be) made->BeginPlain();
+  if (!made->plain_.is_there) made->BeginValue(is_apart ? grammar.root : grammar.spaced_root);
   return made;
 }
 
@@ -78,6 +81,30 @@ void AnswerConstraint::BeginValue(uint32_t rule) {
   has_begun_ = false;
   // A model that may think first decides that by its first token.
   if (mark_.empty()) FindForced();
+}
+
+// The model does not see the tokens before its answer, so a blank before them is none of theirs.
+void AnswerConstraint::BeginPlain() {
+  BeginValue(json_.grammar.root);
+  const Tokenizer& tokenizer = model_->tokenizer();
+  std::string text;
+  for (const int32_t id : forced_) text += tokenizer.TokenBytes(id);
+  int32_t place = place_;
+  for (const char byte : text) place = masks_.matcher().Next(place, static_cast<uint8_t>(byte));
+  // A string of a pattern or a format would not be the model's plain answer.
+  if (text.empty() || text.back() != '"') return forced_.clear();
+  for (const std::string_view any : {"A", "z", "0", " ", "-", "\xC3", "\""}) {
+    if (masks_.matcher().Next(place, static_cast<uint8_t>(any[0])) == GrammarMatcher::kNowhere) {
+      return forced_.clear();
+    }
+  }
+  plain_.before = forced_.size();
+  plain_.is_there = true;
+  for (int32_t id = 0; static_cast<uint32_t>(id) < tokenizer.vocab_size(); ++id) {
+    const std::string_view bytes = tokenizer.TokenBytes(id);
+    if (bytes.find('"') != bytes.npos) plain_.quotes.push_back(id);
+    if (bytes.starts_with('\n')) plain_.lines.push_back(id);
+  }
 }
 
 int32_t AnswerConstraint::Behind(int32_t place, int32_t id) {
@@ -219,6 +246,8 @@ void AnswerConstraint::Push(int32_t id, const AnswerText& text) {
   if (is_of_mark && (tokenizer.TokenBytes(id).empty() || place == GrammarMatcher::kNowhere)) return;
   has_begun_ = true;
   Track(tokenizer.TokenBytes(id));
+  if (plain_.before > 0 && --plain_.before == 0) plain_.is_open = true;
+  plain_.is_open &= is_in_string_;
   if (place != GrammarMatcher::kNowhere) place_ = masks_.Forget(place);
   if (forced_.empty()) FindForced();
   TryToEnd();
@@ -246,6 +275,28 @@ size_t AnswerConstraint::Mask(std::span<const float> logits, std::span<const uin
     }
   }
   return count;
+}
+
+void AnswerConstraint::EndPlainByLine(std::span<const float> logits,
+                                      std::span<const uint64_t> allowed) {
+  if (!plain_.is_open || is_escaped_) return;
+  for (const int32_t id : plain_.quotes) masked_[static_cast<size_t>(id)] = kImpossible;
+  if (string_bytes_ == 0 || !IsAllowed(quote_, allowed)) return;
+  float& quote = masked_[static_cast<size_t>(quote_)];
+  for (const int32_t id : plain_.lines) quote = std::max(quote, logits[static_cast<size_t>(id)]);
+}
+
+AnswerConstraint::Drawn AnswerConstraint::WithoutBlank(int32_t id) {
+  const std::string_view bytes = model_->tokenizer().TokenBytes(id);
+  plain_.is_behind_blank = true;
+  if (bytes == " ") return {-1, masked_, id};
+  std::vector<int32_t> rest;
+  if (bytes.starts_with(' ')) rest = TokensOf(std::string(bytes.substr(1)));
+  if (rest.empty()) return {id, masked_};
+  masked_[static_cast<size_t>(rest[0])] = masked_[static_cast<size_t>(id)];
+  forced_.assign(rest.begin(), rest.end());
+  plain_.before = forced_.size();
+  return {rest[0], masked_, id};
 }
 
 void AnswerConstraint::CountEndsAsQuote(std::span<const float> logits,
@@ -280,6 +331,8 @@ Result<AnswerConstraint::Drawn> AnswerConstraint::Draw(std::span<const float> lo
     masked_[at] = ends ? logits[at] : kImpossible;
     count += ends;
   }
+  const bool may_have_blank = plain_.is_open && string_bytes_ == 0 && !plain_.is_behind_blank;
+  EndPlainByLine(logits, allowed);
   CountEndsAsQuote(logits, allowed);
   const bool may_think = !is_thinking && !has_begun_ && !mark_.empty();
   if (may_think) masked_[static_cast<size_t>(mark_[0])] = logits[static_cast<size_t>(mark_[0])];
@@ -301,6 +354,7 @@ Result<AnswerConstraint::Drawn> AnswerConstraint::Draw(std::span<const float> lo
   if (may_think && id == mark_[0] && !IsAllowed(id, allowed)) {
     forced_.assign(mark_.begin(), mark_.end());
   }
+  if (may_have_blank) return WithoutBlank(id);
   return Drawn{id, masked_};
 }
 

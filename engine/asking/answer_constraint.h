@@ -24,6 +24,10 @@ namespace lectern {
 // names of members, its tokens are forced: nothing is drawn for them, and they can go through the
 // model together. A model that thinks does so first and freely; the answer behind it is kept.
 //
+// A model that was taught plain answers, or none, does not know what to say behind `{"answer": "`.
+// Where that is all that can come before a string that may begin with anything, such a model does
+// not see it: it says its plain answer, which becomes the string.
+//
 // Small models often do not know where a string ends. One that would end its whole answer within a
 // string ends the string; one that goes round in a loop is led out of it by EndLoop.
 //
@@ -36,11 +40,12 @@ class AnswerConstraint {
   static constexpr size_t kMostAtOnce = 32;
 
   // Compiles the schema. `prompt`: the text before the answer. `is_thinking`: the answer begins
-  // with thoughts. Codes of CompileJsonSchema, param "json_schema".
+  // with thoughts. `is_plain`: the model knows plain answers alone. Codes of CompileJsonSchema,
+  // param "json_schema".
   static Result<std::unique_ptr<AnswerConstraint>> Create(std::shared_ptr<const Model> model,
                                                           std::string_view schema, bool is_strict,
-                                                          std::string_view prompt,
-                                                          bool is_thinking);
+                                                          std::string_view prompt, bool is_thinking,
+                                                          bool is_plain);
 
   // Keywords of the schema to which the answer is not kept (JsonGrammar::not_kept).
   const std::vector<std::string>& not_kept() const { return json_.not_kept; }
@@ -48,8 +53,9 @@ class AnswerConstraint {
   // A token of the answer, and the logits [vocab] that it was drawn from: -infinity for those that
   // may not come. No logits: it was forced. Valid until the next call.
   struct Drawn {
-    int32_t id;
+    int32_t id;  // -1: the model says a blank alone, which no part of the answer is
     std::span<const float> logits;
+    int32_t said = id;  // goes through the model: the first of a plain answer may have a blank more
   };
   // The next token. A forced one needs no logits. kUnsupportedModel: the vocabulary has no token
   // that may come; codes of TokenMasks::Find.
@@ -58,6 +64,11 @@ class AnswerConstraint {
   void Push(int32_t id, const AnswerText& text);
   // Whether the next token is forced. Then Draw does not read its logits.
   bool has_forced() const { return !forced_.empty(); }
+  // Whether the next token must not go through the model: it stands before its plain answer, or is
+  // a part of a token that has gone through it.
+  bool is_unseen() const { return plain_.before > 0; }
+  // Whether the answer has a plain one, so that not all of its tokens went through the model.
+  bool has_plain() const { return plain_.is_there; }
   // Whether the answer is complete, and nothing may follow.
   bool is_done() const;
   // Called when the answer goes round in a loop. Forces the end of the string that is open, or of
@@ -70,6 +81,10 @@ class AnswerConstraint {
   void BeginValue(uint32_t rule);
   // Finds the tokens that are forced at place_.
   void FindForced();
+  // Begins a plain answer, if all that is forced ends where a string begins, with anything.
+  void BeginPlain();
+  // Lets no quotation mark come in a plain answer, and no line but the first.
+  void EndPlainByLine(std::span<const float> logits, std::span<const uint64_t> allowed);
   // The tokens of a text that is part of a value; none: it has no tokens of its own.
   std::vector<int32_t> TokensOf(const std::string& text) const;
   // The place behind a token; kNowhere: it may not come.
@@ -85,6 +100,9 @@ class AnswerConstraint {
   void TryToEnd();
   // Lets the token that closes a string be as likely as the end of the answer.
   void CountEndsAsQuote(std::span<const float> logits, std::span<const uint64_t> allowed);
+  // Writes the first token of a plain answer behind "Answer:" without its blank, if it has one, as
+  // the tokens that the vocabulary has for the rest.
+  Drawn WithoutBlank(int32_t id);
 
   const std::shared_ptr<const Model> model_;
   const JsonGrammar json_;
@@ -104,6 +122,13 @@ class AnswerConstraint {
   size_t loops_ = 0;          // calls of EndLoop
   size_t levels_to_end_ = 0;  // strings, arrays and objects that EndLoop wants to end; 0: none
   int32_t quote_ = -1;        // the token of one quotation mark; -1: there is none
+  struct Plain {
+    bool may_be = false, is_there = false;  // in this answer
+    bool is_open = false;                   // now
+    bool is_behind_blank = true;            // it begins without a blank of its own
+    size_t before = 0;                      // forced tokens that are left before it, or of it
+    std::vector<int32_t> quotes, lines;     // tokens that have a quotation mark; that begin a line
+  } plain_;
 };
 
 // Ends loops in an answer: the whole answer, or a part of JSON, which then goes on. A model that

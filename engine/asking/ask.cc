@@ -309,19 +309,6 @@ Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHisto
       .WithParam("question");
 }
 
-std::vector<int32_t> DocumentSession::BeginTurn(const NextPrompt& next) {
-  said_.fed.Truncate(next.num_kept);
-  if (said_.fed.ids.size() < num_past()) conversation_.Truncate(said_.fed.ids.size());
-  std::vector<int32_t> ids(said_.fed.ids.begin() + static_cast<ptrdiff_t>(num_past()),
-                           said_.fed.ids.end());
-  ids.insert(ids.end(), next.rest.ids.begin(), next.rest.ids.end());
-  return ids;
-}
-
-void DocumentSession::GiveUpTurn() {
-  conversation_.Truncate(std::min(num_past(), said_.fed.ids.size()));
-}
-
 Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room,
                                double budget, const AskOptions& options, Answer& answer,
                                std::vector<int32_t>* sampled) {
@@ -351,11 +338,12 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
   // Each round draws a token, shows its text, and stops or runs the next step.
   for (uint64_t i = 0; i < room; ++i) {
     AnswerConstraint::Drawn drawn = {i < given.size() ? given[i] : 0, logits};
+    const bool is_unseen = constraint && constraint->is_unseen();
     if (constraint) {
-      LECTERN_ASSIGN(drawn, constraint->Draw(logits, sampler));
+      LECTERN_ASSIGN(drawn, DrawConstrained(logits, next, sampler, budget, options));
       answer.forced_tokens += drawn.logits.empty();
     } else if (i >= given.size()) {
-      drawn.id = sampler.Sample(next.barred ? next.barred->Condition(logits) : logits);
+      drawn.id = sampler.Sample(next.ConditionOf(logits));
     }
     const int32_t id = drawn.id;
     if (probe_.on_token) probe_.on_token(logits, id);
@@ -371,8 +359,8 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     const ShownText shown = text.Push(id);
     tokens.Push(id, drawn.logits, was_thinking, brought_before);
     if (constraint) constraint->Push(id, text);
-    if (next.barred) {
-      next.barred->Push(id);
+    if (next.barred && !is_unseen) {
+      next.barred->Push(constraint ? drawn.said : id);
       settings_.wanted = WantedOf(next, options);
     }
     if (!show(shown) || IsSet(options.cancel)) {
@@ -394,7 +382,8 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       break;
     }
     if (i + 1 == room) break;
-    unfed.push_back(id);
+    if (!is_unseen) unfed.push_back(constraint ? drawn.said : id);
+    if (unfed.empty()) continue;
     const bool waits = constraint && constraint->has_forced();
     if (waits && unfed.size() < AnswerConstraint::kMostAtOnce) continue;
     if (!ReserveNextRows(unfed.size(), budget)) {
@@ -425,25 +414,6 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     answer.accepted_tokens = shared_.ahead.num_accepted();
   }
   return {};
-}
-
-void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
-                               std::string_view question, const AskOptions& options,
-                               const Answer& answer) {
-  // All drawn tokens join `fed`; the last one may not have a row yet.
-  Prompt fed{.text = std::move(prompt.text), .ids = said_.fed.ids, .ends = said_.fed.ends};
-  fed.ids.insert(fed.ids.end(), prompt.ids.begin(), prompt.ids.end());
-  fed.ends.insert(fed.ends.end(), prompt.ends.begin(), prompt.ends.end());
-  const Tokenizer& tokenizer = model_->tokenizer();
-  for (const int32_t id : sampled) {
-    const std::string_view control = tokenizer.ControlText(id);
-    fed.Add(id, control.empty() ? tokenizer.TokenBytes(id) : control);
-  }
-  ChatHistory history = said_.history.is_empty() ? options.history : said_.history;
-  history.turns.push_back({std::string(question), answer.text, answer.reasoning});
-  // Copying may run out of memory, moving cannot: both members change or none does.
-  said_.fed = std::move(fed);
-  said_.history = std::move(history);
 }
 
 Result<Answer> DocumentSession::Generate(std::string_view question, const AskOptions& options) {
@@ -589,8 +559,12 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   }
   AddEvidence(question, options, answer);
   if (!placement_.fallback.empty()) Warn(options, "cpu_fallback", placement_.fallback, answer);
+  // An answer of which the model has not seen all is fed by the next question's turn.
+  const bool is_seen = !next.constraint || !next.constraint->has_plain();
+  if (!is_seen) sampled.clear();
   // Last, because memory may run out before; then nothing counts as said.
   KeepTurn(std::move(next.rest), sampled, question, options, answer);
+  if (!is_seen) GiveUpTurn();
   return answer;
 }
 

@@ -137,6 +137,10 @@ class DocumentSession : public Session {
     std::vector<int32_t> refusal;
     std::unique_ptr<BarredSentence> barred;        // what the answer may not be; nullptr: nothing
     std::unique_ptr<AnswerConstraint> constraint;  // nullptr: the answer is free
+    // The logits as `barred` has them. Valid until the next call.
+    std::span<const float> ConditionOf(std::span<const float> logits) const {
+      return barred ? barred->Condition(logits) : logits;
+    }
   };
   // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
   // refuses the conversation; codes of ChatTemplate::Render and Encode.
@@ -144,6 +148,12 @@ class DocumentSession : public Session {
   // Sets next.constraint where the question asks for JSON, and warns of what is not kept. Codes of
   // AnswerConstraint::Create.
   Status Constrain(const AskOptions& options, NextPrompt& next, Answer& answer) const;
+  // The next token of an answer that is kept to a schema; its id is one of the vocabulary. Where
+  // the model first says a blank that is no part of the answer, that goes through it. Codes of
+  // AnswerConstraint::Draw, errors of Step.
+  Result<AnswerConstraint::Drawn> DrawConstrained(std::span<const float> logits,
+                                                  const NextPrompt& next, Sampler& sampler,
+                                                  double kv_budget, const AskOptions& options);
   // Begins a turn: cuts said_.fed to next.num_kept, forgets the rows behind it, and returns the
   // tokens that need rows: the last answer's last token, if it is kept and has none yet, and
   // next.rest.

@@ -108,7 +108,7 @@ Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_bu
   answer.is_refused = is_likely;
   if (is_likely) {
     next.refusal = std::move(refusal);
-  } else if (threshold < 1 && !next.constraint) {
+  } else if (threshold < 1 && (!next.constraint || next.constraint->has_plain())) {
     next.barred = std::make_unique<BarredSentence>(std::move(refusal), logprobs);
   }
   return {};

@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     double total = 0, most = 0, create = 0;
     for (int answer = 0; answer < 5; ++answer) {
       start = Milliseconds();
-      auto constraint = AnswerConstraint::Create(model, schema, true, "\n", false);
+      auto constraint = AnswerConstraint::Create(model, schema, true, "\n", false, false);
       if (!constraint.ok()) return 1;
       create += Milliseconds() - start;
       AnswerText text(model->tokenizer(), model->chat_template().thinking(), false);

@@ -249,8 +249,8 @@ TEST(ChatDocumentTest, AValueThatFollowsThoughtsIsHeadedAsAnswersAre) {
   const Tokenizer& tokenizer = model->tokenizer();
   const ThinkingMarks& marks = model->chat_template().thinking();
   ASSERT_EQ(marks.answer, "<|channel|>final<|message|>");
-  auto constraint =
-      *AnswerConstraint::Create(model, R"({"enum": ["yes", "no"]})", true, "Answer: ", false);
+  auto constraint = *AnswerConstraint::Create(model, R"({"enum": ["yes", "no"]})", true,
+                                              "Answer: ", false, false);
   AnswerText text(tokenizer, marks, false);
   Sampler sampler({});
   std::string drawn, answer, reasoning;
@@ -281,7 +281,7 @@ TEST(ChatDocumentTest, AnAnswerThatWouldEndInAStringEndsTheString) {
   const auto model = *Model::Load(Env::Default(), folder.path());
   const Tokenizer& tokenizer = model->tokenizer();
   auto constraint =
-      *AnswerConstraint::Create(model, R"({"type": "string"})", true, "Answer: ", false);
+      *AnswerConstraint::Create(model, R"({"type": "string"})", true, "Answer: ", false, false);
   AnswerText text(tokenizer, model->chat_template().thinking(), false);
   Sampler sampler({});
   std::string answer;

@@ -10,6 +10,7 @@
 #include "engine/constraint/grammar_matcher.h"
 #include "engine/constraint/json_schema.h"
 #include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern::testing {
@@ -86,6 +87,45 @@ TEST_P(JsonAnswersTest, ConversationsGoOn) {
   const auto third = session->Ask("Why?", free);
   ASSERT_TRUE(third.ok()) << third.status().message();
   EXPECT_EQ(third->forced_tokens, 0u);
+}
+
+// Models without a chat template say in the first string what they say without a schema, up to what
+// a string of one line cannot hold, and the conversation goes on as if the answer had been given.
+TEST_P(JsonAnswersTest, BeginWithThePlainAnswerOfAModelThatKnowsNoOther) {
+  constexpr std::string_view kOne =
+      R"({"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]})";
+  const std::vector<std::string> questions = {"Where does the committee meet?", "Who crossed it?"};
+  size_t num_compared = 0;
+  for (const float kv_budget : {1.0f, 0.2f}) {
+    AskOptions free = InJson(""), json = InJson(kOne);
+    free.kv_budget = json.kv_budget = kv_budget;
+    free.max_tokens = 16, json.max_tokens = 80;
+    for (const std::string& question : questions) {
+      const auto plain = indexed_.Open()->Ask(question, free);
+      const auto session = indexed_.Open();
+      const auto answer = session->Ask(question, json);
+      ASSERT_TRUE(plain.ok() && answer.ok());
+      std::string expected = plain->text.substr(0, plain->text.find_first_of("\"\\\n\t\r"));
+      while (!expected.empty() && !IsValidUtf8(expected)) expected.pop_back();
+      constexpr std::string_view kFrame = R"({"answer": ")";
+      ASSERT_TRUE(answer->text.starts_with(kFrame)) << answer->text;
+      const std::string said = answer->text.substr(kFrame.size());
+      // A token with a mark in it may hold more; what stands before the last of them is the same.
+      const size_t size = std::min(expected.size(), said.size()) / 2;
+      EXPECT_EQ(said.substr(0, size), expected.substr(0, size)) << plain->text;
+      num_compared += size;
+
+      // The second question sees the same conversation as one that is told of the first. Where
+      // not all is read, a turn's rows depend on what they were fed with.
+      if (kv_budget < 1) continue;
+      AskOptions told = free;
+      told.history.turns.push_back({question, answer->text, ""});
+      const auto second = session->Ask("Why?", free), alone = indexed_.Open()->Ask("Why?", told);
+      ASSERT_TRUE(second.ok() && alone.ok());
+      EXPECT_EQ(second->text, alone->text);
+    }
+  }
+  EXPECT_GT(num_compared, 10u);
 }
 
 TEST_P(JsonAnswersTest, AreCutByTheirLimit) {
