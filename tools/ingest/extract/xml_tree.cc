@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <climits>
+#include <new>
 #include <utility>
 
 namespace lectern::tools {
@@ -44,6 +45,13 @@ api::Error Fail(const std::string& part, const std::string& why) {
   return {LECTERN_INVALID_ARGUMENT, "is damaged: its part " + part + " " + why, "file"};
 }
 constexpr char kEntities[] = "declares entities, which none of its kind does";
+
+// Throws std::bad_alloc if a step of a reader `has_failed` for want of memory, which libxml2 tells
+// by its last error alone.
+void ThrowWithoutMemory(bool has_failed) {
+  const xmlError* const error = has_failed ? xmlGetLastError() : nullptr;
+  if (error && error->code == XML_ERR_NO_MEMORY) throw std::bad_alloc();
+}
 
 struct FreeContext {
   void operator()(xmlParserCtxt* context) const { xmlFreeParserCtxt(context); }
@@ -125,7 +133,7 @@ void XmlTree::Free::operator()(_xmlDoc* document) const { xmlFreeDoc(document); 
 api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& part) {
   if (bytes.size() > kMostXmlBytes) return Fail(part, "is longer than 2 GiB");
   const std::unique_ptr<xmlParserCtxt, FreeContext> context(xmlNewParserCtxt());
-  if (!context) return Fail(part, "needs more memory than there is");
+  if (!context) throw std::bad_alloc();
   bool has_entities = false;
   context->_private = &has_entities;
   context->sax->entityDecl = RefuseEntity;
@@ -134,7 +142,7 @@ api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& p
       context.get(), bytes.data(), static_cast<int>(bytes.size()), nullptr, nullptr, kOptions));
   if (has_entities) return Fail(part, kEntities);
   if (!tree.document_ || !tree.root()) {
-    if (context->errNo == XML_ERR_NO_MEMORY) return Fail(part, "needs too much memory");
+    if (context->errNo == XML_ERR_NO_MEMORY) throw std::bad_alloc();
     return Fail(part, "is not well-formed XML");
   }
   return tree;
@@ -150,7 +158,9 @@ XmlStream::XmlStream(std::string_view bytes, std::string part)
                   : xmlReaderForMemory(bytes.data(), static_cast<int>(bytes.size()), nullptr,
                                        nullptr, kOptions)),
       part_(std::move(part)),
-      has_failed_(!reader_) {}
+      has_failed_(!reader_) {
+  ThrowWithoutMemory(has_failed_);
+}
 
 // Goes on from where a step of the reader led to the next start of an element.
 bool XmlStream::Settle(int status) {
@@ -159,6 +169,7 @@ bool XmlStream::Settle(int status) {
     if (type == XML_READER_TYPE_DOCUMENT_TYPE) break;
     if (type == XML_READER_TYPE_ELEMENT) return true;
   }
+  ThrowWithoutMemory(status < 0);
   has_failed_ |= status != 0;
   return false;
 }
@@ -174,6 +185,7 @@ XmlNode XmlStream::current() const { return XmlNode(xmlTextReaderCurrentNode(rea
 
 XmlNode XmlStream::Expand() {
   const xmlNode* const node = xmlTextReaderExpand(reader_.get());
+  ThrowWithoutMemory(!node);
   has_failed_ |= !node;
   return XmlNode(node);
 }

@@ -1,0 +1,434 @@
+#include "tools/ingest/letter_spacing.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tools/ingest/letter_forms.h"
+
+namespace lectern::tools {
+namespace {
+
+// All widths are in heights of the line, which are 0.9 to 1.2 of the font's size.
+
+constexpr double kUsualWord = 5;       // letters of a word, in most languages that have spaces
+constexpr double kShortestMean = 2;    // of the letters of a line's words
+constexpr double kLongestMean = 12;    // likewise
+constexpr double kMeanOfPieces = 2.7;  // at most; ordinary lines have 3.5 and more
+constexpr double kShareOfSingles = 0.4;
+constexpr double kShareOfLetters = 0.6;  // of a line's characters; formulas have fewer
+constexpr size_t kFewestLetters = 8;     // of a line that tells by itself
+constexpr size_t kFewestDifferent = 4;   // letters; marks in tables are of two or three kinds
+// A gap between words is so many times as wide as the widest one between letters. Letter-spaced
+// lines have twice the gap and the width of a space between their words; rounding takes some away.
+constexpr double kWordGap = 1.4;
+constexpr double kLeastDifference = 0.08;
+// Above this width, letters may be the cells of a table: then all gaps must be the same, although
+// the letters have different widths.
+constexpr double kWideGap = 0.45;
+constexpr double kSameGap = 0.15;
+constexpr double kWidestGap = 1.6;   // between letters
+constexpr double kSameBaseline = 0.1;
+// In a line of words the first and the last letter of a letter-spaced word have gaps beside them
+// that are wider than those within it.
+constexpr double kGapBesideRun = 1.2;
+constexpr double kGapBehindRun = 1.35;
+// Pages on which a few letters of most lines fell off their words: the share of the gaps that are
+// narrow, and of the lines that have one.
+constexpr double kShareOfNarrowGaps = 0.2;
+constexpr double kShareOfBrokenLines = 0.6;
+constexpr double kNarrowGap = 0.22;
+constexpr size_t kFewestGaps = 20;
+
+bool IsAlphabetic(uint32_t character) {
+  const bool has_spaces = character < 0x0590 || (character >= 0x10A0 && character <= 0x10FF) ||
+                          (character >= 0x1E00 && character <= 0x1FFF) ||
+                          (character >= 0xFB00 && character <= 0xFB17);
+  if (!has_spaces) return false;
+  const int category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool IsCapital(uint32_t character) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(character)) == UTF8PROC_CATEGORY_LU;
+}
+
+bool IsPunctuation(uint32_t character) {
+  const int category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+double GapBetween(const PdfWord& left, const PdfWord& right, double height) {
+  return std::max(0.0, (right.box.x_min - left.box.x_max) / height);
+}
+
+// Whether two words stand on one baseline in one size, as the letters of a word do.
+bool AreLevel(const PdfWord& a, const PdfWord& b) {
+  const double height = std::max(a.box.Height(), b.box.Height());
+  return std::abs(a.box.y_max - b.box.y_max) <= kSameBaseline * height &&
+         std::abs(a.box.Height() - b.box.Height()) <= kSameBaseline * height;
+}
+
+// A line's words as characters, and the gaps behind all but the last; a gap beside a word of
+// another size or baseline is infinite.
+struct Pieces {
+  explicit Pieces(const PdfLine& line) {
+    const double height = line.box.Height();
+    for (size_t i = 0; i < line.words.size(); ++i) {
+      texts.push_back(CodePoints(line.words[i].text));
+      num_characters += texts.back().size();
+      num_singles += texts.back().size() == 1;
+      for (const uint32_t character : texts.back()) {
+        if (!IsAlphabetic(character)) continue;
+        ++num_letters;
+        letters.insert(static_cast<uint32_t>(
+            utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
+      }
+      if (i + 1 == line.words.size()) break;
+      const bool are_level = AreLevel(line.words[i], line.words[i + 1]);
+      gaps.push_back(are_level && height > 0
+                         ? GapBetween(line.words[i], line.words[i + 1], height)
+                         : std::numeric_limits<double>::infinity());
+    }
+  }
+  size_t size() const { return texts.size(); }
+  bool IsText() const {
+    return static_cast<double>(num_letters) >= kShareOfLetters * static_cast<double>(num_characters);
+  }
+  double MeanLength() const {
+    return static_cast<double>(num_characters) / static_cast<double>(texts.size());
+  }
+
+  std::vector<std::vector<uint32_t>> texts;
+  std::vector<double> gaps;
+  std::set<uint32_t> letters;  // different ones, as small letters
+  size_t num_characters = 0, num_letters = 0, num_singles = 0;
+};
+
+// Whether the letters of pieces [begin, end) follow the alphabet, as in a list of letters.
+bool AreInOrder(const Pieces& pieces, size_t begin, size_t end) {
+  uint32_t last = 0;
+  for (size_t i = begin; i < end; ++i) {
+    for (const uint32_t character : pieces.texts[i]) {
+      if (!IsAlphabetic(character)) continue;
+      if (character <= last) return false;
+      last = character;
+    }
+  }
+  return true;
+}
+
+// Whether the words of [begin, end) have different widths, so that places at equal distances would
+// have unequal gaps between them.
+bool HaveDifferentWidths(const PdfLine& line, size_t begin, size_t end) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (size_t i = begin; i < end; ++i) {
+    least = std::min(least, line.words[i].box.Width());
+    most = std::max(most, line.words[i].box.Width());
+  }
+  return most - least > 2 * kSameGap * line.box.Height();
+}
+
+// Joins neighbouring words whose gap `is_within` a word: is_within(i) tells of the gap behind word i.
+template <typename IsWithin>
+void Join(PdfLine& line, const IsWithin& is_within) {
+  std::vector<PdfWord> words;
+  for (size_t i = 0; i < line.words.size(); ++i) {
+    if (i > 0 && is_within(i - 1)) {
+      words.back().text += line.words[i].text;
+      words.back().box.Cover(line.words[i].box);
+    } else {
+      words.push_back(std::move(line.words[i]));
+    }
+  }
+  line.words = std::move(words);
+}
+
+// Ends the words of a letter-spaced line where the gap behind them is that of an ordinary line: a
+// wide one would look like the gap between two columns. `most`: gaps above it are no spaces.
+void NarrowWordGaps(PdfLine& line, double most) {
+  constexpr double kSpace = 0.3;
+  const double height = line.box.Height();
+  for (size_t i = 0; i + 1 < line.words.size(); ++i) {
+    PdfBox& box = line.words[i].box;
+    const double next = line.words[i + 1].box.x_min;
+    if (next - box.x_max <= most * height) box.x_max = std::max(box.x_max, next - kSpace * height);
+  }
+}
+
+// The widest gap between the letters of a line, and the narrowest one between its words.
+struct Split {
+  double letters = 0, words = 0;
+  double Middle() const { return std::isfinite(words) ? (letters + words) / 2 : 2 * letters; }
+};
+
+// Tells the gaps between letters from those between words, in a line that fell apart. Of several
+// jumps between the line's gaps it takes the one that is wide and leaves words of a usual length.
+std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
+  const auto num_pieces = static_cast<double>(pieces.size());
+  const bool is_apart =
+      pieces.MeanLength() < kMeanOfPieces ||
+      static_cast<double>(pieces.num_singles) >= kShareOfSingles * num_pieces;
+  if (!is_apart || !pieces.IsText() || pieces.size() < 4 || pieces.num_letters < kFewestLetters ||
+      pieces.letters.size() < kFewestDifferent || AreInOrder(pieces, 0, pieces.size())) {
+    return std::nullopt;
+  }
+  std::vector<double> gaps = pieces.gaps;
+  std::sort(gaps.begin(), gaps.end());
+  std::optional<Split> best;
+  double best_score = -std::numeric_limits<double>::infinity();
+  for (size_t num_within = 1; num_within < gaps.size(); ++num_within) {
+    const Split split{gaps[num_within - 1], gaps[num_within]};
+    if (split.letters > kWidestGap) break;
+    if (split.words < kWordGap * split.letters || split.words < split.letters + kLeastDifference) {
+      continue;
+    }
+    const double mean = static_cast<double>(pieces.num_characters) /
+                        static_cast<double>(pieces.size() - num_within);
+    if (mean < kShortestMean || mean > kLongestMean) continue;
+    if (split.letters > kWideGap && (split.letters - gaps.front() > kSameGap ||
+                                     !HaveDifferentWidths(line, 0, line.words.size()))) {
+      continue;
+    }
+    const double words = std::min(split.words, 3 * split.letters + 0.5);
+    const double score = std::log((words + 0.05) / (split.letters + 0.05)) -
+                         std::abs(std::log(mean / kUsualWord));
+    if (score <= best_score) continue;
+    best_score = score;
+    best = split;
+  }
+  return best;
+}
+
+// Whether a line is one letter-spaced word: single letters with equal gaps, which are neither a
+// list of letters nor the cells of a row.
+bool IsOneWord(const PdfLine& line, const Pieces& pieces) {
+  if (pieces.size() < 4 || pieces.num_singles < pieces.size() ||
+      pieces.num_letters + 1 < pieces.size() || pieces.letters.size() < 3 ||
+      AreInOrder(pieces, 0, pieces.size())) {
+    return false;
+  }
+  const auto [least, most] = std::minmax_element(pieces.gaps.begin(), pieces.gaps.end());
+  if (*most > kWidestGap || *most - *least > kSameGap) return false;
+  return *most <= kWideGap || HaveDifferentWidths(line, 0, line.words.size());
+}
+
+// --- letter-spaced words among others -----------------------------------------------------------
+
+bool IsSingleLetter(const std::vector<uint32_t>& text) {
+  if (text.empty() || text.size() > 2 || !IsAlphabetic(text.front())) return false;
+  return text.size() == 1 || IsPunctuation(text.back());
+}
+
+// Whether pieces [begin, end), single letters with equal gaps, are one word: the gaps beside them
+// are wider, or there are more of them than a text names letters in a row.
+bool IsRunOfWord(const Pieces& pieces, size_t begin, size_t end) {
+  constexpr size_t kFewest = 3, kFewestAlike = 4, kFewestAmongAlike = 5;
+  const size_t size = end - begin;
+  if (size < kFewest || AreInOrder(pieces, begin, end)) return false;
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  std::set<uint32_t> letters;
+  for (size_t i = begin; i < end; ++i) {
+    letters.insert(pieces.texts[i].front());
+    if (i + 1 == end) break;
+    least = std::min(least, pieces.gaps[i]);
+    most = std::max(most, pieces.gaps[i]);
+  }
+  if (letters.size() < 2 || most > kWideGap || most - least > kSameGap / 2) return false;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double before = begin > 0 ? pieces.gaps[begin - 1] : infinity;
+  const double behind = end < pieces.size() ? pieces.gaps[end - 1] : infinity;
+  const bool ends_in_stop = pieces.texts[end - 1].size() > 1;
+  const bool is_apart = before > kGapBesideRun * most && behind > kGapBehindRun * most;
+  if (is_apart && (begin > 0 || end < pieces.size())) return true;
+  if (size >= kFewestAlike && behind > kGapBehindRun * most && std::isfinite(behind) &&
+      !ends_in_stop) {
+    return true;
+  }
+  return size >= kFewestAmongAlike;
+}
+
+// Joins each letter-spaced word of a line of words.
+void JoinRuns(PdfLine& line, const Pieces& pieces) {
+  std::vector<uint8_t> is_within(pieces.gaps.size());
+  for (size_t begin = 0; begin < pieces.size();) {
+    size_t end = begin + 1;
+    while (end < pieces.size() && IsSingleLetter(pieces.texts[end - 1]) &&
+           pieces.texts[end - 1].size() == 1 && IsSingleLetter(pieces.texts[end]) &&
+           pieces.gaps[end - 1] < kGapBesideRun * pieces.gaps[begin] + kSameGap / 4) {
+      ++end;
+    }
+    if (IsSingleLetter(pieces.texts[begin]) && IsRunOfWord(pieces, begin, end)) {
+      std::fill(is_within.begin() + static_cast<ptrdiff_t>(begin),
+                is_within.begin() + static_cast<ptrdiff_t>(end - 1), 1);
+    }
+    begin = end;
+  }
+  if (std::count(is_within.begin(), is_within.end(), 1) == 0) return;
+  Join(line, [&](size_t i) { return is_within[i] != 0; });
+}
+
+// --- lines that pdftotext parts -----------------------------------------------------------------
+
+bool IsOfSingles(const PdfLine& line) {
+  return std::all_of(line.words.begin(), line.words.end(),
+                     [](const PdfWord& word) { return CodePoints(word.text).size() == 1; });
+}
+
+// Puts lines of single letters together that stand beside each other, as long as they read as one
+// letter-spaced line: pdftotext takes wide gaps for those between columns.
+void JoinParts(PdfPage& page) {
+  std::vector<size_t> parts;
+  for (size_t i = 0; i < page.lines.size(); ++i) {
+    if (IsOfSingles(page.lines[i]) && page.lines[i].box.Height() > 0) parts.push_back(i);
+  }
+  if (parts.size() < 2) return;
+  std::sort(parts.begin(), parts.end(), [&](size_t a, size_t b) {
+    const PdfBox &left = page.lines[a].box, &right = page.lines[b].box;
+    return std::tuple(left.y_max, left.x_min, a) < std::tuple(right.y_max, right.x_min, b);
+  });
+  std::vector<uint8_t> is_taken(page.lines.size());
+  for (size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
+    PdfLine whole = page.lines[parts[begin]];
+    const double height = whole.box.Height();
+    // Two gaps and a space lie between the words of a letter-spaced line.
+    constexpr double kWidestWordGap = 2 * kWidestGap + 1;
+    for (end = begin + 1; end < parts.size(); ++end) {
+      const PdfLine& part = page.lines[parts[end]];
+      if (!AreLevel(whole.words.back(), part.words.front()) ||
+          part.box.x_min - whole.box.x_max > kWidestWordGap * height ||
+          part.box.x_min < whole.box.x_max) {
+        break;
+      }
+      whole.words.insert(whole.words.end(), part.words.begin(), part.words.end());
+      whole.box.Cover(part.box);
+    }
+    if (end == begin + 1) continue;
+    const Pieces pieces(whole);
+    if (!IsOneWord(whole, pieces) && !FindSplit(whole, pieces)) continue;
+    const size_t first = *std::min_element(parts.begin() + static_cast<ptrdiff_t>(begin),
+                                           parts.begin() + static_cast<ptrdiff_t>(end));
+    for (size_t i = begin; i < end; ++i) is_taken[parts[i]] = 1;
+    is_taken[first] = 0;
+    whole.block = page.lines[first].block;
+    page.blocks[whole.block].Cover(whole.box);
+    page.lines[first] = std::move(whole);
+  }
+  size_t i = 0;
+  std::erase_if(page.lines, [&](const PdfLine&) { return is_taken[i++] != 0; });
+}
+
+// --- lines of one size --------------------------------------------------------------------------
+
+// The lines of a page whose letters have one height, and the splits of those that tell.
+struct SizeClass {
+  std::vector<size_t> lines;
+  std::vector<double> middles;
+  size_t num_apart = 0, num_long = 0;
+};
+
+bool EndsInLetter(const std::vector<uint32_t>& text) {
+  return !text.empty() && IsAlphabetic(text.back());
+}
+
+// Whether a gap within a word may stand between two pieces: between small letters or capitals, or
+// behind a capital.
+bool MayBeWithin(const Pieces& pieces, size_t i) {
+  if (!EndsInLetter(pieces.texts[i]) || !IsAlphabetic(pieces.texts[i + 1].front())) return false;
+  return IsCapital(pieces.texts[i].back()) || !IsCapital(pieces.texts[i + 1].front());
+}
+
+// Joins the letters that fell off the words of most lines, by the jump between the gaps of all
+// lines together.
+void JoinFallenLetters(std::span<PdfLine> lines, const std::vector<size_t>& indices) {
+  std::vector<double> gaps;
+  std::vector<Pieces> pieces;
+  for (const size_t i : indices) {
+    pieces.emplace_back(lines[i]);
+    if (!pieces.back().IsText()) continue;
+    for (const double gap : pieces.back().gaps) {
+      if (gap <= kWidestGap) gaps.push_back(gap);
+    }
+  }
+  if (gaps.size() < kFewestGaps) return;
+  std::sort(gaps.begin(), gaps.end());
+  Split split;
+  for (size_t i = 1; i < gaps.size() && gaps[i - 1] <= kNarrowGap; ++i) {
+    if (gaps[i] - gaps[i - 1] > split.words - split.letters) split = {gaps[i - 1], gaps[i]};
+  }
+  if (split.words < kWordGap * split.letters || split.words < split.letters + kLeastDifference) {
+    return;
+  }
+  size_t num_narrow = 0, num_broken = 0, num_long = 0;
+  for (const Pieces& line : pieces) {
+    size_t num_here = 0;
+    for (size_t i = 0; i < line.gaps.size(); ++i)
+      num_here += line.gaps[i] < split.Middle() && MayBeWithin(line, i);
+    num_narrow += num_here;
+    if (line.size() < 5) continue;
+    ++num_long;
+    num_broken += num_here > 0;
+  }
+  if (static_cast<double>(num_narrow) < kShareOfNarrowGaps * static_cast<double>(gaps.size()) ||
+      static_cast<double>(num_broken) < kShareOfBrokenLines * static_cast<double>(num_long)) {
+    return;
+  }
+  for (size_t i = 0; i < indices.size(); ++i) {
+    Join(lines[indices[i]], [&](size_t gap) { return pieces[i].gaps[gap] < split.Middle(); });
+  }
+}
+
+}  // namespace
+
+void JoinLetters(PdfPage& page) {
+  JoinParts(page);
+  std::map<int, SizeClass> classes;  // by the height in half points
+  for (size_t i = 0; i < page.lines.size(); ++i) {
+    PdfLine& line = page.lines[i];
+    const double height = line.box.Height();
+    if (!(height > 0)) continue;
+    const Pieces pieces(line);
+    SizeClass& of_size = classes[static_cast<int>(std::lround(2 * height))];
+    of_size.num_long += pieces.size() >= 4;
+    if (const auto split = FindSplit(line, pieces)) {
+      ++of_size.num_apart;
+      of_size.middles.push_back(split->Middle());
+      Join(line, [&](size_t gap) { return pieces.gaps[gap] < split->Middle(); });
+      NarrowWordGaps(line, 2 * split->words);
+    } else if (IsOneWord(line, pieces)) {
+      Join(line, [](size_t) { return true; });
+    } else {
+      of_size.lines.push_back(i);
+    }
+  }
+  for (auto& [height, of_size] : classes) {
+    if (of_size.lines.empty()) continue;
+    if (2 * of_size.num_apart >= of_size.num_long && of_size.num_apart > 1) {
+      // Short lines, and those of digits, follow the others of their size.
+      const auto middle =
+          of_size.middles.begin() + static_cast<ptrdiff_t>(of_size.middles.size() / 2);
+      std::nth_element(of_size.middles.begin(), middle, of_size.middles.end());
+      for (const size_t i : of_size.lines) {
+        const Pieces pieces(page.lines[i]);
+        Join(page.lines[i], [&](size_t gap) { return pieces.gaps[gap] < *middle; });
+      }
+      continue;
+    }
+    JoinFallenLetters(page.lines, of_size.lines);
+    for (const size_t i : of_size.lines) JoinRuns(page.lines[i], Pieces(page.lines[i]));
+  }
+  page.num_words = 0;
+  for (const PdfLine& line : page.lines) page.num_words += line.words.size();
+}
+
+}  // namespace lectern::tools
