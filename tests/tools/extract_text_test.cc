@@ -432,14 +432,13 @@ TEST(ExtractProgramTest, BombsEndAtALimit) {
       {{"content.xml",
         "<office:document-content xmlns:office='o' xmlns:table='t' xmlns:text='p'><office:body>"
         "<office:spreadsheet><table:table table:name='A'>" +
-            repeated("<table:table-row table:number-rows-repeated='100'>" + cell +
-                         "</table:table-row>",
-                     10) +
+            repeated(
+                "<table:table-row table:number-rows-repeated='100'>" + cell + "</table:table-row>",
+                10) +
             "</table:table></office:spreadsheet></office:body></office:document-content>"}});
   const std::string tree =
       WriteZip({{"content.xml", "<a>" + repeated(repeated("<b/>", 1000), 8000) + "</a>"}});
-  for (const auto& [format, bytes] :
-       {std::pair("xlsx", workbook), {"ods", sheet}, {"odt", tree}}) {
+  for (const auto& [format, bytes] : {std::pair("xlsx", workbook), {"ods", sheet}, {"odt", tree}}) {
     const auto begin = std::chrono::steady_clock::now();
     auto refused = ReadExtracted(bytes, format, {.name = "a", .program = kProgram});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

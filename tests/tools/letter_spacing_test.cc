@@ -18,7 +18,9 @@ double WidthOf(char c) {
   constexpr std::string_view kNarrow = "ijlftrI.,:;1()";
   if (c == ' ' || kNarrow.find(c) != std::string_view::npos) return 0.28 * kSize;
   if (c == 'm' || c == 'w' || c == 'M' || c == 'W') return 0.8 * kSize;
-  return (c >= 'A' && c <= 'Z' ? 0.68 : 0.53) * kSize;
+  if (c == 'O' || c == 'G' || c == 'Q') return 0.78 * kSize;
+  if (c == 'E' || c == 'F' || c == 'L' || c == 'T') return 0.6 * kSize;
+  return (c >= 'A' && c <= 'Z' ? 0.7 : 0.53) * kSize;
 }
 
 struct Spacing {
@@ -36,8 +38,8 @@ PdfLine Letters(double x, double y, std::string_view text, const Spacing& spacin
     const double at = spacing.grid > 0 ? std::round(x / spacing.grid) * spacing.grid : x;
     if (c != ' ') {
       const PdfBox box{at, y, at + width, y + kSize};
-      const bool is_new = is_behind_space || at - line.words.back().box.x_max >
-                                                 spacing.least_break * kSize + 1e-6;
+      const bool is_new =
+          is_behind_space || at - line.words.back().box.x_max > spacing.least_break * kSize + 1e-6;
       if (is_new) line.words.push_back({"", box});
       line.words.back().text += c;
       line.words.back().box.Cover(box);
@@ -125,8 +127,8 @@ TEST(LetterSpacingTest, OrdinaryLinesStay) {
       line.words.erase(line.words.begin() + static_cast<ptrdiff_t>(i));
     }
   }
-  EXPECT_EQ(Joined(same), (std::vector<std::string>{kText[0], "I am at a sea, as is he: so be it.",
-                                                    kText[1]}));
+  EXPECT_EQ(Joined(same),
+            (std::vector<std::string>{kText[0], "I am at a sea, as is he: so be it.", kText[1]}));
 }
 
 TEST(LetterSpacingTest, HeadingsOfSpacedLettersAreOneLine) {

@@ -13,8 +13,8 @@ namespace {
 constexpr double kLargeLetters = 1.12;  // of a heading, in heights of the page's text, at least
 constexpr size_t kMostLines = 4;        // of a heading
 constexpr double kGapBelow = 1.2;       // below a heading, in its height, at most
-constexpr double kSameTop = 0.3;        // of blocks that begin beside each other, likewise
-constexpr double kLevelLeft = 1.0;      // of a heading and its text, in heights of the text
+constexpr double kSameTopOfBlocks = 0.3;  // of blocks that begin beside each other, likewise
+constexpr double kLevelWithText = 1.0;    // of a heading and its text, in heights of the text
 constexpr size_t kMostHeadings = 64;    // looked at on a page, to bound the time
 
 // A block's lines, which are neighbours in the page's order.
@@ -56,19 +56,18 @@ std::optional<size_t> TextBelow(const std::vector<Block>& blocks, size_t at, dou
       continue;
     }
     const PdfBox& best = blocks[*below].box;
-    const bool is_level = std::abs(box.y_min - best.y_min) <= kSameTop * heading.height;
+    const bool is_level = std::abs(box.y_min - best.y_min) <= kSameTopOfBlocks * heading.height;
     if (is_level ? box.x_min < best.x_min : box.y_min < best.y_min) below = i;
   }
   if (!below) return std::nullopt;
   const Block& text = blocks[*below];
   const double gap = text.box.y_min - heading.box.y_max;
   const bool begins_level =
-      std::abs(text.box.x_min - heading.box.x_min) <= kLevelLeft * text_height;
+      std::abs(text.box.x_min - heading.box.x_min) <= kLevelWithText * text_height;
   const bool is_above = text.box.x_min <= heading.box.x_min && heading.box.x_max <= text.box.x_max;
   const bool is_text = text.height * kLargeLetters <= heading.height && text.lines.size() > 1;
-  return is_text && gap <= kGapBelow * heading.height && (begins_level || is_above)
-             ? below
-             : std::nullopt;
+  return is_text && gap <= kGapBelow * heading.height && (begins_level || is_above) ? below
+                                                                                    : std::nullopt;
 }
 
 }  // namespace

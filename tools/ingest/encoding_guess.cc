@@ -211,8 +211,9 @@ uint64_t NumRare(std::string_view bytes, const CommonRows& rows) {
   return rare;
 }
 
-// Number of characters beside symbols that are not among the Hangul of KS X 1001. Johab has all 11,172 syllables, of which Korean
-// texts use few but the 2,350 of that standard: text in other encodings, read as Johab, has many.
+// Number of characters beside symbols that are not among the Hangul of KS X 1001. Johab has all
+// 11,172 syllables, of which Korean texts use few but the 2,350 of that standard: text in other
+// encodings, read as Johab, has many.
 uint64_t NumRareSyllables(std::string_view text) {
   constexpr uint32_t kFirstSyllable = 0xAC00, kLastSyllable = 0xD7A3;
   static const std::vector<bool> is_common = [] {

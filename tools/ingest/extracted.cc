@@ -82,8 +82,7 @@ std::optional<api::Error> ErrorOfEnd(const ChildEnd& end, const std::string& nam
       if (end.number == 0) return std::nullopt;
       if (end.number == kOutOfMemoryStatus) {
         return ExtractError(LECTERN_LIMIT_EXCEEDED,
-                            name + " needs more than " +
-                                std::to_string(limits.memory_bytes >> 20) +
+                            name + " needs more than " + std::to_string(limits.memory_bytes >> 20) +
                                 " MiB of memory, the limit for a file of its size; split it, or "
                                 "give its text");
       }

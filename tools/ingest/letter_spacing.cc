@@ -31,24 +31,28 @@ constexpr size_t kFewestLetters = 8;     // of a line that tells by itself
 constexpr size_t kFewestDifferent = 4;   // letters; marks in tables are of two or three kinds
 // A gap between words is so many times as wide as the widest one between letters. Letter-spaced
 // lines have twice the gap and the width of a space between their words; rounding takes some away.
-constexpr double kWordGap = 1.4;
+constexpr double kWordGapOfLetters = 1.4;
 constexpr double kLeastDifference = 0.08;
 // Above this width, letters may be the cells of a table: then all gaps must be the same, although
 // the letters have different widths.
-constexpr double kWideGap = 0.45;
+constexpr double kWideLetterGap = 0.45;
 constexpr double kSameGap = 0.15;
-constexpr double kWidestGap = 1.6;   // between letters
-constexpr double kSameBaseline = 0.1;
+constexpr double kWidestGap = 1.6;  // between letters
+constexpr double kSameBaselineOfLetters = 0.1;
 // In a line of words the first and the last letter of a letter-spaced word have gaps beside them
 // that are wider than those within it.
 constexpr double kGapBesideRun = 1.2;
 constexpr double kGapBehindRun = 1.35;
 // Pages on which a few letters of most lines fell off their words: the share of the gaps that are
 // narrow, and of the lines that have one.
-constexpr double kShareOfNarrowGaps = 0.2;
+constexpr double kShareOfNarrowGaps = 0.12;
 constexpr double kShareOfBrokenLines = 0.6;
-constexpr double kNarrowGap = 0.22;
+constexpr double kNarrowLetterGap = 0.22;
 constexpr size_t kFewestGaps = 20;
+// The mean length of words with and without their letters that fell off; English has 4.7, with
+// punctuation 5, German 6.
+constexpr double kMeanOfBroken = 4.5;
+constexpr double kLongestMeanOfText = 7;
 
 bool IsAlphabetic(uint32_t character) {
   const bool has_spaces = character < 0x0590 || (character >= 0x10A0 && character <= 0x10FF) ||
@@ -59,7 +63,7 @@ bool IsAlphabetic(uint32_t character) {
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-bool IsCapital(uint32_t character) {
+bool IsCapitalLetter(uint32_t character) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(character)) == UTF8PROC_CATEGORY_LU;
 }
 
@@ -73,10 +77,10 @@ double GapBetween(const PdfWord& left, const PdfWord& right, double height) {
 }
 
 // Whether two words stand on one baseline in one size, as the letters of a word do.
-bool AreLevel(const PdfWord& a, const PdfWord& b) {
+bool AreOnOneBaseline(const PdfWord& a, const PdfWord& b) {
   const double height = std::max(a.box.Height(), b.box.Height());
-  return std::abs(a.box.y_max - b.box.y_max) <= kSameBaseline * height &&
-         std::abs(a.box.Height() - b.box.Height()) <= kSameBaseline * height;
+  return std::abs(a.box.y_max - b.box.y_max) <= kSameBaselineOfLetters * height &&
+         std::abs(a.box.Height() - b.box.Height()) <= kSameBaselineOfLetters * height;
 }
 
 // A line's words as characters, and the gaps behind all but the last; a gap beside a word of
@@ -91,19 +95,19 @@ struct Pieces {
       for (const uint32_t character : texts.back()) {
         if (!IsAlphabetic(character)) continue;
         ++num_letters;
-        letters.insert(static_cast<uint32_t>(
-            utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
+        letters.insert(
+            static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
       }
       if (i + 1 == line.words.size()) break;
-      const bool are_level = AreLevel(line.words[i], line.words[i + 1]);
-      gaps.push_back(are_level && height > 0
-                         ? GapBetween(line.words[i], line.words[i + 1], height)
-                         : std::numeric_limits<double>::infinity());
+      const bool are_level = AreOnOneBaseline(line.words[i], line.words[i + 1]);
+      gaps.push_back(are_level && height > 0 ? GapBetween(line.words[i], line.words[i + 1], height)
+                                             : std::numeric_limits<double>::infinity());
     }
   }
   size_t size() const { return texts.size(); }
   bool IsText() const {
-    return static_cast<double>(num_letters) >= kShareOfLetters * static_cast<double>(num_characters);
+    return static_cast<double>(num_letters) >=
+           kShareOfLetters * static_cast<double>(num_characters);
   }
   double MeanLength() const {
     return static_cast<double>(num_characters) / static_cast<double>(texts.size());
@@ -128,20 +132,21 @@ bool AreInOrder(const Pieces& pieces, size_t begin, size_t end) {
   return true;
 }
 
-// Whether the words of [begin, end) have different widths, so that places at equal distances would
-// have unequal gaps between them.
-bool HaveDifferentWidths(const PdfLine& line, size_t begin, size_t end) {
-  double least = std::numeric_limits<double>::infinity(), most = 0;
-  for (size_t i = begin; i < end; ++i) {
-    least = std::min(least, line.words[i].box.Width());
-    most = std::max(most, line.words[i].box.Width());
-  }
-  return most - least > 2 * kSameGap * line.box.Height();
+// Whether gaps from `least` to `most` beside the words of a line are those of a text: in a row of
+// cells, gaps differ as much as the widths of the words do.
+bool AreEvenGaps(const PdfLine& line, double least, double most) {
+  constexpr double kRounded = 0.05, kTimesGaps = 3;
+  const auto [narrowest, widest] = std::minmax_element(
+      line.words.begin(), line.words.end(),
+      [](const auto& a, const auto& b) { return a.box.Width() < b.box.Width(); });
+  const double widths = (widest->box.Width() - narrowest->box.Width()) / line.box.Height();
+  return widths > kRounded + kTimesGaps * (most - least);
 }
 
-// Joins neighbouring words whose gap `is_within` a word: is_within(i) tells of the gap behind word i.
+// Joins neighbouring words whose gap `is_within` a word: is_within(i) tells of the gap behind word
+// i.
 template <typename IsWithin>
-void Join(PdfLine& line, const IsWithin& is_within) {
+void JoinWords(PdfLine& line, const IsWithin& is_within) {
   std::vector<PdfWord> words;
   for (size_t i = 0; i < line.words.size(); ++i) {
     if (i > 0 && is_within(i - 1)) {
@@ -166,19 +171,42 @@ void NarrowWordGaps(PdfLine& line, double most) {
   }
 }
 
+// Whether a line of text has wide gaps between its words that are all the same: pdftotext has put
+// its letters together.
+bool HasWideWordGaps(const PdfLine& line, const Pieces& pieces) {
+  constexpr size_t kFewestWordGaps = 3;
+  if (pieces.gaps.size() < kFewestWordGaps || !pieces.IsText()) return false;
+  const auto [least, most] = std::minmax_element(pieces.gaps.begin(), pieces.gaps.end());
+  return *least > kWideLetterGap && *most < kGapBesideRun * *least &&
+         AreEvenGaps(line, *least, *most);
+}
+
 // The widest gap between the letters of a line, and the narrowest one between its words.
 struct Split {
   double letters = 0, words = 0;
   double Middle() const { return std::isfinite(words) ? (letters + words) / 2 : 2 * letters; }
 };
 
+// Whether gaps of up to `widest` part many pieces that are words rather than parts of words.
+bool JoinsWords(const Pieces& pieces, double widest) {
+  constexpr size_t kLettersOfWord = 3;
+  constexpr double kMostJoined = 0.1;
+  size_t num_joined = 0, num_words = 0;
+  for (size_t i = 0; i < pieces.gaps.size(); ++i) {
+    if (pieces.gaps[i] > widest) continue;
+    ++num_joined;
+    num_words +=
+        pieces.texts[i].size() >= kLettersOfWord && pieces.texts[i + 1].size() >= kLettersOfWord;
+  }
+  return static_cast<double>(num_words) > kMostJoined * static_cast<double>(num_joined);
+}
+
 // Tells the gaps between letters from those between words, in a line that fell apart. Of several
 // jumps between the line's gaps it takes the one that is wide and leaves words of a usual length.
 std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
   const auto num_pieces = static_cast<double>(pieces.size());
-  const bool is_apart =
-      pieces.MeanLength() < kMeanOfPieces ||
-      static_cast<double>(pieces.num_singles) >= kShareOfSingles * num_pieces;
+  const bool is_apart = pieces.MeanLength() < kMeanOfPieces ||
+                        static_cast<double>(pieces.num_singles) >= kShareOfSingles * num_pieces;
   if (!is_apart || !pieces.IsText() || pieces.size() < 4 || pieces.num_letters < kFewestLetters ||
       pieces.letters.size() < kFewestDifferent || AreInOrder(pieces, 0, pieces.size())) {
     return std::nullopt;
@@ -190,19 +218,18 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
   for (size_t num_within = 1; num_within < gaps.size(); ++num_within) {
     const Split split{gaps[num_within - 1], gaps[num_within]};
     if (split.letters > kWidestGap) break;
-    if (split.words < kWordGap * split.letters || split.words < split.letters + kLeastDifference) {
+    if (split.words < kWordGapOfLetters * split.letters ||
+        split.words < split.letters + kLeastDifference) {
       continue;
     }
     const double mean = static_cast<double>(pieces.num_characters) /
                         static_cast<double>(pieces.size() - num_within);
     if (mean < kShortestMean || mean > kLongestMean) continue;
-    if (split.letters > kWideGap && (split.letters - gaps.front() > kSameGap ||
-                                     !HaveDifferentWidths(line, 0, line.words.size()))) {
-      continue;
-    }
+    if (split.letters > kWideLetterGap && !AreEvenGaps(line, gaps.front(), split.letters)) continue;
+    if (JoinsWords(pieces, split.letters)) continue;
     const double words = std::min(split.words, 3 * split.letters + 0.5);
-    const double score = std::log((words + 0.05) / (split.letters + 0.05)) -
-                         std::abs(std::log(mean / kUsualWord));
+    const double score =
+        std::log((words + 0.05) / (split.letters + 0.05)) - std::abs(std::log(mean / kUsualWord));
     if (score <= best_score) continue;
     best_score = score;
     best = split;
@@ -212,7 +239,7 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
 
 // Whether a line is one letter-spaced word: single letters with equal gaps, which are neither a
 // list of letters nor the cells of a row.
-bool IsOneWord(const PdfLine& line, const Pieces& pieces) {
+bool IsSpacedWord(const PdfLine& line, const Pieces& pieces) {
   if (pieces.size() < 4 || pieces.num_singles < pieces.size() ||
       pieces.num_letters + 1 < pieces.size() || pieces.letters.size() < 3 ||
       AreInOrder(pieces, 0, pieces.size())) {
@@ -220,7 +247,7 @@ bool IsOneWord(const PdfLine& line, const Pieces& pieces) {
   }
   const auto [least, most] = std::minmax_element(pieces.gaps.begin(), pieces.gaps.end());
   if (*most > kWidestGap || *most - *least > kSameGap) return false;
-  return *most <= kWideGap || HaveDifferentWidths(line, 0, line.words.size());
+  return *most <= kWideLetterGap || AreEvenGaps(line, *least, *most);
 }
 
 // --- letter-spaced words among others -----------------------------------------------------------
@@ -244,7 +271,8 @@ bool IsRunOfWord(const Pieces& pieces, size_t begin, size_t end) {
     least = std::min(least, pieces.gaps[i]);
     most = std::max(most, pieces.gaps[i]);
   }
-  if (letters.size() < 2 || most > kWideGap || most - least > kSameGap / 2) return false;
+  const double same = most > kWideLetterGap ? kSameGap / 4 : kSameGap / 2;
+  if (letters.size() < 2 || most > kWidestGap || most - least > same) return false;
   const double infinity = std::numeric_limits<double>::infinity();
   const double before = begin > 0 ? pieces.gaps[begin - 1] : infinity;
   const double behind = end < pieces.size() ? pieces.gaps[end - 1] : infinity;
@@ -275,7 +303,7 @@ void JoinRuns(PdfLine& line, const Pieces& pieces) {
     begin = end;
   }
   if (std::count(is_within.begin(), is_within.end(), 1) == 0) return;
-  Join(line, [&](size_t i) { return is_within[i] != 0; });
+  JoinWords(line, [&](size_t i) { return is_within[i] != 0; });
 }
 
 // --- lines that pdftotext parts -----------------------------------------------------------------
@@ -305,7 +333,7 @@ void JoinParts(PdfPage& page) {
     constexpr double kWidestWordGap = 2 * kWidestGap + 1;
     for (end = begin + 1; end < parts.size(); ++end) {
       const PdfLine& part = page.lines[parts[end]];
-      if (!AreLevel(whole.words.back(), part.words.front()) ||
+      if (!AreOnOneBaseline(whole.words.back(), part.words.front()) ||
           part.box.x_min - whole.box.x_max > kWidestWordGap * height ||
           part.box.x_min < whole.box.x_max) {
         break;
@@ -315,7 +343,7 @@ void JoinParts(PdfPage& page) {
     }
     if (end == begin + 1) continue;
     const Pieces pieces(whole);
-    if (!IsOneWord(whole, pieces) && !FindSplit(whole, pieces)) continue;
+    if (!IsSpacedWord(whole, pieces) && !FindSplit(whole, pieces)) continue;
     const size_t first = *std::min_element(parts.begin() + static_cast<ptrdiff_t>(begin),
                                            parts.begin() + static_cast<ptrdiff_t>(end));
     for (size_t i = begin; i < end; ++i) is_taken[parts[i]] = 1;
@@ -337,15 +365,15 @@ struct SizeClass {
   size_t num_apart = 0, num_long = 0;
 };
 
-bool EndsInLetter(const std::vector<uint32_t>& text) {
-  return !text.empty() && IsAlphabetic(text.back());
-}
+bool IsDigit(uint32_t character) { return character >= '0' && character <= '9'; }
 
-// Whether a gap within a word may stand between two pieces: between small letters or capitals, or
-// behind a capital.
+// Whether a gap within a word may stand between two pieces: between digits, small letters or
+// capitals, or behind a capital.
 bool MayBeWithin(const Pieces& pieces, size_t i) {
-  if (!EndsInLetter(pieces.texts[i]) || !IsAlphabetic(pieces.texts[i + 1].front())) return false;
-  return IsCapital(pieces.texts[i].back()) || !IsCapital(pieces.texts[i + 1].front());
+  const uint32_t last = pieces.texts[i].back(), next = pieces.texts[i + 1].front();
+  if (IsDigit(last) && IsDigit(next)) return true;
+  if (!IsAlphabetic(last) || !IsAlphabetic(next)) return false;
+  return IsCapitalLetter(last) || !IsCapitalLetter(next);
 }
 
 // Joins the letters that fell off the words of most lines, by the jump between the gaps of all
@@ -363,28 +391,36 @@ void JoinFallenLetters(std::span<PdfLine> lines, const std::vector<size_t>& indi
   if (gaps.size() < kFewestGaps) return;
   std::sort(gaps.begin(), gaps.end());
   Split split;
-  for (size_t i = 1; i < gaps.size() && gaps[i - 1] <= kNarrowGap; ++i) {
+  for (size_t i = 1; i < gaps.size() && gaps[i - 1] <= kNarrowLetterGap; ++i) {
     if (gaps[i] - gaps[i - 1] > split.words - split.letters) split = {gaps[i - 1], gaps[i]};
   }
-  if (split.words < kWordGap * split.letters || split.words < split.letters + kLeastDifference) {
+  if (split.words < kWordGapOfLetters * split.letters ||
+      split.words < split.letters + kLeastDifference) {
     return;
   }
   size_t num_narrow = 0, num_broken = 0, num_long = 0;
+  double num_pieces = 0, num_characters = 0;
   for (const Pieces& line : pieces) {
     size_t num_here = 0;
     for (size_t i = 0; i < line.gaps.size(); ++i)
       num_here += line.gaps[i] < split.Middle() && MayBeWithin(line, i);
     num_narrow += num_here;
+    num_pieces += static_cast<double>(line.size());
+    num_characters += static_cast<double>(line.num_characters);
     if (line.size() < 5) continue;
     ++num_long;
     num_broken += num_here > 0;
   }
-  if (static_cast<double>(num_narrow) < kShareOfNarrowGaps * static_cast<double>(gaps.size()) ||
+  const auto narrow = static_cast<double>(num_narrow);
+  const double mean_before = num_characters / num_pieces;
+  const double mean_behind = num_characters / (num_pieces - narrow);
+  if (mean_before > kMeanOfBroken || mean_behind > kLongestMeanOfText ||
+      narrow < kShareOfNarrowGaps * static_cast<double>(gaps.size()) ||
       static_cast<double>(num_broken) < kShareOfBrokenLines * static_cast<double>(num_long)) {
     return;
   }
   for (size_t i = 0; i < indices.size(); ++i) {
-    Join(lines[indices[i]], [&](size_t gap) { return pieces[i].gaps[gap] < split.Middle(); });
+    JoinWords(lines[indices[i]], [&](size_t gap) { return pieces[i].gaps[gap] < split.Middle(); });
   }
 }
 
@@ -403,10 +439,12 @@ void JoinLetters(PdfPage& page) {
     if (const auto split = FindSplit(line, pieces)) {
       ++of_size.num_apart;
       of_size.middles.push_back(split->Middle());
-      Join(line, [&](size_t gap) { return pieces.gaps[gap] < split->Middle(); });
+      JoinWords(line, [&](size_t gap) { return pieces.gaps[gap] < split->Middle(); });
       NarrowWordGaps(line, 2 * split->words);
-    } else if (IsOneWord(line, pieces)) {
-      Join(line, [](size_t) { return true; });
+    } else if (IsSpacedWord(line, pieces)) {
+      JoinWords(line, [](size_t) { return true; });
+    } else if (HasWideWordGaps(line, pieces)) {
+      NarrowWordGaps(line, 2 * pieces.gaps.front());
     } else {
       of_size.lines.push_back(i);
     }
@@ -420,7 +458,7 @@ void JoinLetters(PdfPage& page) {
       std::nth_element(of_size.middles.begin(), middle, of_size.middles.end());
       for (const size_t i : of_size.lines) {
         const Pieces pieces(page.lines[i]);
-        Join(page.lines[i], [&](size_t gap) { return pieces.gaps[gap] < *middle; });
+        JoinWords(page.lines[i], [&](size_t gap) { return pieces.gaps[gap] < *middle; });
       }
       continue;
     }

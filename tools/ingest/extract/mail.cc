@@ -257,8 +257,7 @@ class MessageReader {
   // Attached texts are read too, behind their names, as mail programs show them.
   void Leaf(GMimePart* part, int nesting) {
     GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(part));
-    if (GMIME_IS_MESSAGE_PARTIAL(part))
-      return PartOfMessage(GMIME_MESSAGE_PARTIAL(part), nesting);
+    if (GMIME_IS_MESSAGE_PARTIAL(part)) return PartOfMessage(GMIME_MESSAGE_PARTIAL(part), nesting);
     ++num_leaves_;
     if (g_mime_content_type_is_type(type, "message", "rfc822"))
       return Message(BytesOf(part), nesting);
