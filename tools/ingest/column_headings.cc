@@ -4,8 +4,10 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
-#include <utility>
 #include <vector>
+
+#include "tools/ingest/letter_forms.h"
+#include "tools/ingest/visual_order.h"
 
 namespace lectern::tools {
 namespace {
@@ -41,10 +43,26 @@ std::vector<Block> BlocksOf(PdfPage& page) {
 
 bool Overlap(const PdfBox& a, const PdfBox& b) { return a.x_min < b.x_max && b.x_min < a.x_max; }
 
+// Whether most of a block's characters are letters, as in no formula or number.
+bool IsOfLetters(const Block& block) {
+  constexpr size_t kFewestLettersOfHeading = 4;
+  LetterCounts letters;
+  size_t num_characters = 0;
+  for (const PdfLine& line : block.lines) {
+    for (const PdfWord& word : line.words) {
+      CountLetters(word.text, letters);
+      num_characters += CodePoints(word.text).size();
+    }
+  }
+  const size_t num_letters = letters.left_to_right + letters.right_to_left;
+  return num_letters >= kFewestLettersOfHeading && 5 * num_letters >= 3 * num_characters;
+}
+
 // The block of text that the block at `at` is the heading of; nothing: it is none.
 std::optional<size_t> TextBelow(const std::vector<Block>& blocks, size_t at, double text_height) {
   const Block& heading = blocks[at];
-  if (heading.lines.size() > kMostLines || heading.height < kLargeLetters * text_height) {
+  if (heading.lines.size() > kMostLines || heading.height < kLargeLetters * text_height ||
+      !IsOfLetters(heading)) {
     return std::nullopt;
   }
   std::optional<size_t> below;
@@ -76,19 +94,20 @@ void MoveHeadings(PdfPage& page) {
   if (page.lines.size() < 3) return;
   const double text_height = MedianLineHeight(page);
   std::vector<Block> blocks = BlocksOf(page);
-  std::vector<std::pair<size_t, size_t>> moves;  // a heading, and the text below it
+  std::vector<std::vector<size_t>> headings(blocks.size());  // of each block, in their order
   size_t num_looked = 0;
   for (size_t i = 0; i < blocks.size() && num_looked < kMostHeadings; ++i) {
     if (blocks[i].height < kLargeLetters * text_height) continue;
     ++num_looked;
-    const auto below = TextBelow(blocks, i, text_height);
-    if (below && *below != i + 1) moves.emplace_back(i, *below);
+    if (const auto below = TextBelow(blocks, i, text_height)) headings[*below].push_back(i);
   }
-  std::vector<std::vector<size_t>> headings(blocks.size());  // that move before a block
   std::vector<uint8_t> is_moved(blocks.size());
-  for (const auto& [heading, text] : moves) {
-    headings[text].push_back(heading);
-    is_moved[heading] = 1;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const size_t size = headings[i].size();
+    bool is_in_place = size <= i;
+    for (size_t k = 0; k < size && is_in_place; ++k) is_in_place = headings[i][k] == i - size + k;
+    if (is_in_place) headings[i].clear();
+    for (const size_t heading : headings[i]) is_moved[heading] = 1;
   }
   page.lines.clear();
   // The text of a heading may be the heading of another text, further down the page.

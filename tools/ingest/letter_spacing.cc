@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,8 +25,13 @@ namespace {
 constexpr double kUsualWord = 5;       // letters of a word, in most languages that have spaces
 constexpr double kShortestMean = 2;    // of the letters of a line's words
 constexpr double kLongestMean = 12;    // likewise
-constexpr double kMeanOfPieces = 2.7;  // at most; ordinary lines have 3.5 and more
+// A line that fell apart: the mean length of its pieces, or else the share of single letters; and
+// pieces as long as half of the words of ordinary lines are few.
+constexpr double kMeanOfPieces = 2.7;
 constexpr double kShareOfSingles = 0.4;
+constexpr size_t kLettersOfLongPiece = 4;
+constexpr double kShareOfLongPieces = 0.25;
+constexpr double kShareWithinWords = 0.4;  // of its gaps, at least
 constexpr double kShareOfLetters = 0.6;  // of a line's characters; formulas have fewer
 constexpr size_t kFewestLetters = 8;     // of a line that tells by itself
 constexpr size_t kFewestDifferent = 4;   // letters; marks in tables are of two or three kinds
@@ -51,7 +57,7 @@ constexpr double kNarrowLetterGap = 0.22;
 constexpr size_t kFewestGaps = 20;
 // The mean length of words with and without their letters that fell off; English has 4.7, with
 // punctuation 5, German 6.
-constexpr double kMeanOfBroken = 4.5;
+constexpr double kMeanOfBroken = 4.2;
 constexpr double kLongestMeanOfText = 7;
 
 bool IsAlphabetic(uint32_t character) {
@@ -66,6 +72,8 @@ bool IsAlphabetic(uint32_t character) {
 bool IsCapitalLetter(uint32_t character) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(character)) == UTF8PROC_CATEGORY_LU;
 }
+
+bool IsDigit(uint32_t character) { return character >= '0' && character <= '9'; }
 
 bool IsPunctuation(uint32_t character) {
   const int category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
@@ -91,13 +99,17 @@ struct Pieces {
     for (size_t i = 0; i < line.words.size(); ++i) {
       texts.push_back(CodePoints(line.words[i].text));
       num_characters += texts.back().size();
-      num_singles += texts.back().size() == 1;
+      num_singles += texts.back().size() == 1 && IsAlphabetic(texts.back().front());
+      size_t num_here = 0;
       for (const uint32_t character : texts.back()) {
         if (!IsAlphabetic(character)) continue;
-        ++num_letters;
+        ++num_here;
         letters.insert(
             static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
       }
+      num_letters += num_here;
+      num_with_letters += num_here > 0;
+      num_long += num_here >= kLettersOfLongPiece;
       if (i + 1 == line.words.size()) break;
       const bool are_level = AreOnOneBaseline(line.words[i], line.words[i + 1]);
       gaps.push_back(are_level && height > 0 ? GapBetween(line.words[i], line.words[i + 1], height)
@@ -109,15 +121,32 @@ struct Pieces {
     return static_cast<double>(num_letters) >=
            kShareOfLetters * static_cast<double>(num_characters);
   }
-  double MeanLength() const {
-    return static_cast<double>(num_characters) / static_cast<double>(texts.size());
+  // Whether its words are letters, and parts of words, in the main.
+  bool AreApart() const {
+    const auto num_words = static_cast<double>(num_with_letters);
+    return (static_cast<double>(num_letters) < kMeanOfPieces * num_words ||
+            static_cast<double>(num_singles) >= kShareOfSingles * num_words) &&
+           static_cast<double>(num_long) <= kShareOfLongPieces * num_words;
   }
 
   std::vector<std::vector<uint32_t>> texts;
   std::vector<double> gaps;
   std::set<uint32_t> letters;  // different ones, as small letters
-  size_t num_characters = 0, num_letters = 0, num_singles = 0;
+  size_t num_characters = 0, num_letters = 0;
+  size_t num_singles = 0, num_with_letters = 0, num_long = 0;  // pieces: of one letter, and so on
 };
+
+// Whether the letters of pieces [begin, end) are consonants of English alone, as those of a word
+// are not.
+bool AreConsonants(const Pieces& pieces, size_t begin, size_t end) {
+  constexpr std::u32string_view kConsonants = U"bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ";
+  for (size_t i = begin; i < end; ++i) {
+    for (const uint32_t character : pieces.texts[i]) {
+      if (IsAlphabetic(character) && kConsonants.find(character) == kConsonants.npos) return false;
+    }
+  }
+  return true;
+}
 
 // Whether the letters of pieces [begin, end) follow the alphabet, as in a list of letters.
 bool AreInOrder(const Pieces& pieces, size_t begin, size_t end) {
@@ -171,14 +200,30 @@ void NarrowWordGaps(PdfLine& line, double most) {
   }
 }
 
+// Whether the characters of all words have one width, as in a monospaced font, whose spaces are as
+// wide as letters.
+bool IsMonospaced(const PdfLine& line, const Pieces& pieces) {
+  constexpr double kSameWidth = 0.05;
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const double width = line.words[i].box.Width() / static_cast<double>(pieces.texts[i].size());
+    least = std::min(least, width);
+    most = std::max(most, width);
+  }
+  return most - least <= kSameWidth * most;
+}
+
 // Whether a line of text has wide gaps between its words that are all the same: pdftotext has put
 // its letters together.
 bool HasWideWordGaps(const PdfLine& line, const Pieces& pieces) {
   constexpr size_t kFewestWordGaps = 3;
-  if (pieces.gaps.size() < kFewestWordGaps || !pieces.IsText()) return false;
+  if (pieces.gaps.size() < kFewestWordGaps || !pieces.IsText() ||
+      pieces.num_letters < kFewestLetters) {
+    return false;
+  }
   const auto [least, most] = std::minmax_element(pieces.gaps.begin(), pieces.gaps.end());
   return *least > kWideLetterGap && *most < kGapBesideRun * *least &&
-         AreEvenGaps(line, *least, *most);
+         AreEvenGaps(line, *least, *most) && !IsMonospaced(line, pieces);
 }
 
 // The widest gap between the letters of a line, and the narrowest one between its words.
@@ -187,35 +232,52 @@ struct Split {
   double Middle() const { return std::isfinite(words) ? (letters + words) / 2 : 2 * letters; }
 };
 
-// Whether gaps of up to `widest` part many pieces that are words rather than parts of words.
-bool JoinsWords(const Pieces& pieces, double widest) {
-  constexpr size_t kLettersOfWord = 3;
-  constexpr double kMostJoined = 0.1;
-  size_t num_joined = 0, num_words = 0;
-  for (size_t i = 0; i < pieces.gaps.size(); ++i) {
-    if (pieces.gaps[i] > widest) continue;
-    ++num_joined;
-    num_words +=
-        pieces.texts[i].size() >= kLettersOfWord && pieces.texts[i + 1].size() >= kLettersOfWord;
-  }
-  return static_cast<double>(num_words) > kMostJoined * static_cast<double>(num_joined);
+// Whether a gap within a word may stand between two pieces: between digits, small letters or
+// capitals, or behind a capital.
+bool MayBeWithin(const Pieces& pieces, size_t i) {
+  const uint32_t last = pieces.texts[i].back(), next = pieces.texts[i + 1].front();
+  if (IsDigit(last) && IsDigit(next)) return true;
+  if (!IsAlphabetic(last) || !IsAlphabetic(next)) return false;
+  return IsCapitalLetter(last) || !IsCapitalLetter(next);
 }
+
+// Counts the gaps between letters up to `widest`, and those of them that would part two words
+// rather than letters of one: so few words have so many letters.
+struct JoinCounts {
+  void Add(const Pieces& pieces, double widest) {
+    constexpr size_t kLettersOfWord = 3, kLettersOfTwoWords = 7;
+    for (size_t i = 0; i < pieces.gaps.size(); ++i) {
+      if (pieces.gaps[i] > widest || !MayBeWithin(pieces, i)) continue;
+      ++num_joined;
+      const size_t left = pieces.texts[i].size(), right = pieces.texts[i + 1].size();
+      num_words +=
+          left + right >= kLettersOfTwoWords || (left >= kLettersOfWord && right >= kLettersOfWord);
+    }
+  }
+  bool AreOfWords() const {
+    constexpr double kMostOfWords = 0.1;
+    return static_cast<double>(num_words) > kMostOfWords * static_cast<double>(num_joined);
+  }
+
+  size_t num_joined = 0, num_words = 0;
+};
 
 // Tells the gaps between letters from those between words, in a line that fell apart. Of several
 // jumps between the line's gaps it takes the one that is wide and leaves words of a usual length.
 std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
-  const auto num_pieces = static_cast<double>(pieces.size());
-  const bool is_apart = pieces.MeanLength() < kMeanOfPieces ||
-                        static_cast<double>(pieces.num_singles) >= kShareOfSingles * num_pieces;
-  if (!is_apart || !pieces.IsText() || pieces.size() < 4 || pieces.num_letters < kFewestLetters ||
-      pieces.letters.size() < kFewestDifferent || AreInOrder(pieces, 0, pieces.size())) {
+  if (!pieces.AreApart() || !pieces.IsText() || pieces.size() < 4 ||
+      pieces.num_letters < kFewestLetters || pieces.letters.size() < kFewestDifferent ||
+      AreInOrder(pieces, 0, pieces.size())) {
     return std::nullopt;
   }
   std::vector<double> gaps = pieces.gaps;
   std::sort(gaps.begin(), gaps.end());
   std::optional<Split> best;
   double best_score = -std::numeric_limits<double>::infinity();
-  for (size_t num_within = 1; num_within < gaps.size(); ++num_within) {
+  const auto fewest_within =
+      static_cast<size_t>(kShareWithinWords * static_cast<double>(gaps.size()));
+  for (size_t num_within = std::max(fewest_within, size_t{1}); num_within < gaps.size();
+       ++num_within) {
     const Split split{gaps[num_within - 1], gaps[num_within]};
     if (split.letters > kWidestGap) break;
     if (split.words < kWordGapOfLetters * split.letters ||
@@ -226,7 +288,9 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
                         static_cast<double>(pieces.size() - num_within);
     if (mean < kShortestMean || mean > kLongestMean) continue;
     if (split.letters > kWideLetterGap && !AreEvenGaps(line, gaps.front(), split.letters)) continue;
-    if (JoinsWords(pieces, split.letters)) continue;
+    JoinCounts counts;
+    counts.Add(pieces, split.letters);
+    if (counts.AreOfWords()) continue;
     const double words = std::min(split.words, 3 * split.letters + 0.5);
     const double score =
         std::log((words + 0.05) / (split.letters + 0.05)) - std::abs(std::log(mean / kUsualWord));
@@ -240,9 +304,9 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
 // Whether a line is one letter-spaced word: single letters with equal gaps, which are neither a
 // list of letters nor the cells of a row.
 bool IsSpacedWord(const PdfLine& line, const Pieces& pieces) {
-  if (pieces.size() < 4 || pieces.num_singles < pieces.size() ||
-      pieces.num_letters + 1 < pieces.size() || pieces.letters.size() < 3 ||
-      AreInOrder(pieces, 0, pieces.size())) {
+  if (pieces.size() < 4 || pieces.num_singles + 1 < pieces.size() ||
+      pieces.num_characters > pieces.size() || pieces.letters.size() < 3 ||
+      AreInOrder(pieces, 0, pieces.size()) || AreConsonants(pieces, 0, pieces.size())) {
     return false;
   }
   const auto [least, most] = std::minmax_element(pieces.gaps.begin(), pieces.gaps.end());
@@ -262,7 +326,9 @@ bool IsSingleLetter(const std::vector<uint32_t>& text) {
 bool IsRunOfWord(const Pieces& pieces, size_t begin, size_t end) {
   constexpr size_t kFewest = 3, kFewestAlike = 4, kFewestAmongAlike = 5;
   const size_t size = end - begin;
-  if (size < kFewest || AreInOrder(pieces, begin, end)) return false;
+  if (size < kFewest || AreInOrder(pieces, begin, end) || AreConsonants(pieces, begin, end)) {
+    return false;
+  }
   double least = std::numeric_limits<double>::infinity(), most = 0;
   std::set<uint32_t> letters;
   for (size_t i = begin; i < end; ++i) {
@@ -358,24 +424,6 @@ void JoinParts(PdfPage& page) {
 
 // --- lines of one size --------------------------------------------------------------------------
 
-// The lines of a page whose letters have one height, and the splits of those that tell.
-struct SizeClass {
-  std::vector<size_t> lines;
-  std::vector<double> middles;
-  size_t num_apart = 0, num_long = 0;
-};
-
-bool IsDigit(uint32_t character) { return character >= '0' && character <= '9'; }
-
-// Whether a gap within a word may stand between two pieces: between digits, small letters or
-// capitals, or behind a capital.
-bool MayBeWithin(const Pieces& pieces, size_t i) {
-  const uint32_t last = pieces.texts[i].back(), next = pieces.texts[i + 1].front();
-  if (IsDigit(last) && IsDigit(next)) return true;
-  if (!IsAlphabetic(last) || !IsAlphabetic(next)) return false;
-  return IsCapitalLetter(last) || !IsCapitalLetter(next);
-}
-
 // Joins the letters that fell off the words of most lines, by the jump between the gaps of all
 // lines together.
 void JoinFallenLetters(std::span<PdfLine> lines, const std::vector<size_t>& indices) {
@@ -399,72 +447,102 @@ void JoinFallenLetters(std::span<PdfLine> lines, const std::vector<size_t>& indi
     return;
   }
   size_t num_narrow = 0, num_broken = 0, num_long = 0;
-  double num_pieces = 0, num_characters = 0;
+  double num_pieces = 0, num_letters = 0;
   for (const Pieces& line : pieces) {
     size_t num_here = 0;
     for (size_t i = 0; i < line.gaps.size(); ++i)
       num_here += line.gaps[i] < split.Middle() && MayBeWithin(line, i);
     num_narrow += num_here;
-    num_pieces += static_cast<double>(line.size());
-    num_characters += static_cast<double>(line.num_characters);
+    num_pieces += static_cast<double>(line.num_with_letters);
+    num_letters += static_cast<double>(line.num_letters);
     if (line.size() < 5) continue;
     ++num_long;
     num_broken += num_here > 0;
   }
   const auto narrow = static_cast<double>(num_narrow);
-  const double mean_before = num_characters / num_pieces;
-  const double mean_behind = num_characters / (num_pieces - narrow);
+  const double mean_before = num_letters / num_pieces;
+  const double mean_behind = num_letters / (num_pieces - narrow);
   if (mean_before > kMeanOfBroken || mean_behind > kLongestMeanOfText ||
       narrow < kShareOfNarrowGaps * static_cast<double>(gaps.size()) ||
       static_cast<double>(num_broken) < kShareOfBrokenLines * static_cast<double>(num_long)) {
     return;
   }
   for (size_t i = 0; i < indices.size(); ++i) {
-    JoinWords(lines[indices[i]], [&](size_t gap) { return pieces[i].gaps[gap] < split.Middle(); });
+    JoinWords(lines[indices[i]], [&](size_t gap) {
+      const bool is_before_stop = IsPunctuation(pieces[i].texts[gap + 1].front());
+      return pieces[i].gaps[gap] < split.Middle() &&
+             (is_before_stop || MayBeWithin(pieces[i], gap));
+    });
   }
+}
+
+// Whether a line tells by itself that it fell apart: half of its pieces are single letters, and
+// hardly anything in it is no letter.
+bool IsApartByItself(const Pieces& pieces) {
+  constexpr double kSinglesOfHeading = 0.5, kLettersOfHeading = 0.8;
+  constexpr size_t kFewestLettersOfLine = 10;
+  return pieces.num_letters >= kFewestLettersOfLine &&
+         static_cast<double>(pieces.num_letters) >=
+             kLettersOfHeading * static_cast<double>(pieces.num_characters) &&
+         static_cast<double>(pieces.num_singles) >=
+             kSinglesOfHeading * static_cast<double>(pieces.size());
+}
+
+// Joins the letters of lines of one size. A line that looks as if it had fallen apart among many
+// that have not is one of formulas or of program text, unless it tells by itself.
+void JoinLettersOfSize(std::span<PdfLine> lines, const std::vector<size_t>& indices) {
+  std::vector<Pieces> pieces;
+  std::vector<std::optional<Split>> splits;
+  std::vector<double> middles;
+  size_t num_long = 0;
+  for (const size_t i : indices) {
+    pieces.emplace_back(lines[i]);
+    splits.push_back(FindSplit(lines[i], pieces.back()));
+    if (splits.back()) middles.push_back(splits.back()->Middle());
+    num_long += pieces.back().size() >= 4;
+  }
+  constexpr size_t kFewestApart = 3;  // lines that tell together
+  const bool are_apart = 2 * middles.size() >= num_long && middles.size() >= kFewestApart;
+  std::vector<size_t> others;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    PdfLine& line = lines[indices[i]];
+    const auto& split = splits[i];
+    if (split && (are_apart || IsApartByItself(pieces[i]))) {
+      JoinWords(line, [&](size_t gap) { return pieces[i].gaps[gap] < split->Middle(); });
+      NarrowWordGaps(line, 2 * split->words);
+    } else if (IsSpacedWord(line, pieces[i])) {
+      JoinWords(line, [](size_t) { return true; });
+    } else if (HasWideWordGaps(line, pieces[i])) {
+      NarrowWordGaps(line, 2 * pieces[i].gaps.front());
+    } else {
+      others.push_back(indices[i]);
+    }
+  }
+  if (others.empty()) return;
+  if (are_apart) {
+    // Short lines, and those of digits, follow the others of their size.
+    const auto middle = middles.begin() + static_cast<ptrdiff_t>(middles.size() / 2);
+    std::nth_element(middles.begin(), middle, middles.end());
+    for (const size_t i : others) {
+      const Pieces of_line(lines[i]);
+      JoinWords(lines[i], [&](size_t gap) { return of_line.gaps[gap] < *middle; });
+    }
+    return;
+  }
+  JoinFallenLetters(lines, others);
+  for (const size_t i : others) JoinRuns(lines[i], Pieces(lines[i]));
 }
 
 }  // namespace
 
 void JoinLetters(PdfPage& page) {
   JoinParts(page);
-  std::map<int, SizeClass> classes;  // by the height in half points
+  std::map<int64_t, std::vector<size_t>> sizes;  // lines, by their height in half points
   for (size_t i = 0; i < page.lines.size(); ++i) {
-    PdfLine& line = page.lines[i];
-    const double height = line.box.Height();
-    if (!(height > 0)) continue;
-    const Pieces pieces(line);
-    SizeClass& of_size = classes[static_cast<int>(std::lround(2 * height))];
-    of_size.num_long += pieces.size() >= 4;
-    if (const auto split = FindSplit(line, pieces)) {
-      ++of_size.num_apart;
-      of_size.middles.push_back(split->Middle());
-      JoinWords(line, [&](size_t gap) { return pieces.gaps[gap] < split->Middle(); });
-      NarrowWordGaps(line, 2 * split->words);
-    } else if (IsSpacedWord(line, pieces)) {
-      JoinWords(line, [](size_t) { return true; });
-    } else if (HasWideWordGaps(line, pieces)) {
-      NarrowWordGaps(line, 2 * pieces.gaps.front());
-    } else {
-      of_size.lines.push_back(i);
-    }
+    const double height = page.lines[i].box.Height();
+    if (height > 0) sizes[std::llround(2 * height)].push_back(i);
   }
-  for (auto& [height, of_size] : classes) {
-    if (of_size.lines.empty()) continue;
-    if (2 * of_size.num_apart >= of_size.num_long && of_size.num_apart > 1) {
-      // Short lines, and those of digits, follow the others of their size.
-      const auto middle =
-          of_size.middles.begin() + static_cast<ptrdiff_t>(of_size.middles.size() / 2);
-      std::nth_element(of_size.middles.begin(), middle, of_size.middles.end());
-      for (const size_t i : of_size.lines) {
-        const Pieces pieces(page.lines[i]);
-        JoinWords(page.lines[i], [&](size_t gap) { return pieces.gaps[gap] < *middle; });
-      }
-      continue;
-    }
-    JoinFallenLetters(page.lines, of_size.lines);
-    for (const size_t i : of_size.lines) JoinRuns(page.lines[i], Pieces(page.lines[i]));
-  }
+  for (const auto& [height, lines] : sizes) JoinLettersOfSize(page.lines, lines);
   page.num_words = 0;
   for (const PdfLine& line : page.lines) page.num_words += line.words.size();
 }
