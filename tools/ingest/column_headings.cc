@@ -12,7 +12,7 @@
 namespace lectern::tools {
 namespace {
 
-constexpr double kLargeLetters = 1.12;  // of a heading, in heights of the page's text, at least
+constexpr double kLargeLetters = 1.18;  // of a heading, in heights of the page's text, at least
 constexpr size_t kMostLines = 4;        // of a heading
 constexpr double kGapBelow = 1.2;       // below a heading, in its height, at most
 constexpr double kSameTopOfBlocks = 0.3;  // of blocks that begin beside each other, likewise
@@ -58,6 +58,17 @@ bool IsOfLetters(const Block& block) {
   return num_letters >= kFewestLettersOfHeading && 5 * num_letters >= 3 * num_characters;
 }
 
+// Whether another column of text stands beside a text, outside of the heading above that.
+bool HasColumnBeside(const std::vector<Block>& blocks, const Block& heading, const Block& text,
+                     double text_height) {
+  constexpr double kNarrowestColumn = 5;  // in heights of the text
+  return std::any_of(blocks.begin(), blocks.end(), [&](const Block& other) {
+    return other.lines.size() > 1 && other.box.Width() >= kNarrowestColumn * text_height &&
+           other.box.y_min < text.box.y_max && text.box.y_min < other.box.y_max &&
+           !Overlap(other.box, text.box) && !Overlap(other.box, heading.box);
+  });
+}
+
 // The block of text that the block at `at` is the heading of; nothing: it is none.
 std::optional<size_t> TextBelow(const std::vector<Block>& blocks, size_t at, double text_height) {
   const Block& heading = blocks[at];
@@ -84,8 +95,9 @@ std::optional<size_t> TextBelow(const std::vector<Block>& blocks, size_t at, dou
       std::abs(text.box.x_min - heading.box.x_min) <= kLevelWithText * text_height;
   const bool is_above = text.box.x_min <= heading.box.x_min && heading.box.x_max <= text.box.x_max;
   const bool is_text = text.height * kLargeLetters <= heading.height && text.lines.size() > 1;
-  return is_text && gap <= kGapBelow * heading.height && (begins_level || is_above) ? below
-                                                                                    : std::nullopt;
+  const bool is_heading =
+      is_text && gap <= kGapBelow * heading.height && (begins_level || is_above);
+  return is_heading && HasColumnBeside(blocks, heading, text, text_height) ? below : std::nullopt;
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace lectern::tools {
 
 // Moves each block of a few lines in large letters directly before the block of text that begins
 // close below it in its column, wherever it stands in the page's order. A heading above several
-// columns goes before the first of them from the left. Any thread.
+// columns goes before the first of them from the left. Pages without columns beside each other
+// stay as they are. Any thread.
 void MoveHeadings(PdfPage& page);
 
 }  // namespace lectern::tools

@@ -30,7 +30,7 @@ constexpr double kLongestMean = 12;    // likewise
 constexpr double kMeanOfPieces = 2.7;
 constexpr double kShareOfSingles = 0.4;
 constexpr size_t kLettersOfLongPiece = 4;
-constexpr double kShareOfLongPieces = 0.25;
+constexpr double kShareOfLongPieces = 0.2;
 constexpr double kShareWithinWords = 0.4;  // of its gaps, at least
 constexpr double kShareOfLetters = 0.6;  // of a line's characters; formulas have fewer
 constexpr size_t kFewestLetters = 8;     // of a line that tells by itself
@@ -217,12 +217,13 @@ bool IsMonospaced(const PdfLine& line, const Pieces& pieces) {
 // its letters together.
 bool HasWideWordGaps(const PdfLine& line, const Pieces& pieces) {
   constexpr size_t kFewestWordGaps = 3;
+  constexpr double kWideWordGap = 0.6;  // justified lines seldom have so wide ones
   if (pieces.gaps.size() < kFewestWordGaps || !pieces.IsText() ||
       pieces.num_letters < kFewestLetters) {
     return false;
   }
   const auto [least, most] = std::minmax_element(pieces.gaps.begin(), pieces.gaps.end());
-  return *least > kWideLetterGap && *most < kGapBesideRun * *least &&
+  return *least > kWideWordGap && *most < kGapBesideRun * *least &&
          AreEvenGaps(line, *least, *most) && !IsMonospaced(line, pieces);
 }
 
@@ -272,6 +273,8 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
   }
   std::vector<double> gaps = pieces.gaps;
   std::sort(gaps.begin(), gaps.end());
+  // Formulas have raised and lowered letters.
+  if (!std::isfinite(gaps[gaps.size() - 1 - gaps.size() / 10])) return std::nullopt;
   std::optional<Split> best;
   double best_score = -std::numeric_limits<double>::infinity();
   const auto fewest_within =
