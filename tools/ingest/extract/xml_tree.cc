@@ -34,11 +34,23 @@ std::string_view Value(const xmlAttr* attribute) {
   return text && text->type == XML_TEXT_NODE ? View(text->content) : std::string_view();
 }
 
+// How a parse ended, which its context refers to.
+struct ParseEnd {
+  bool has_entities = false, lacks_memory = false;
+};
+
 // A handler of libxml2: ends the parse at the first declared entity.
 void RefuseEntity(void* context, const xmlChar*, int, const xmlChar*, const xmlChar*, xmlChar*) {
   auto* const parser = static_cast<xmlParserCtxt*>(context);
-  *static_cast<bool*>(parser->_private) = true;
+  static_cast<ParseEnd*>(parser->_private)->has_entities = true;
   xmlStopParser(parser);
+}
+
+// A handler of libxml2: notes the want of memory, which leads to other errors behind it.
+void NoteError(void*, xmlError* error) {
+  const auto* const parser = static_cast<const xmlParserCtxt*>(error->ctxt);
+  if (!parser || error->code != XML_ERR_NO_MEMORY) return;
+  static_cast<ParseEnd*>(parser->_private)->lacks_memory = true;
 }
 
 api::Error Fail(const std::string& part, const std::string& why) {
@@ -134,17 +146,16 @@ api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& p
   if (bytes.size() > kMostXmlBytes) return Fail(part, "is longer than 2 GiB");
   const std::unique_ptr<xmlParserCtxt, FreeContext> context(xmlNewParserCtxt());
   if (!context) throw std::bad_alloc();
-  bool has_entities = false;
-  context->_private = &has_entities;
+  ParseEnd end;
+  context->_private = &end;
+  context->sax->serror = NoteError;
   context->sax->entityDecl = RefuseEntity;
   XmlTree tree;
   tree.document_.reset(xmlCtxtReadMemory(
       context.get(), bytes.data(), static_cast<int>(bytes.size()), nullptr, nullptr, kOptions));
-  if (has_entities) return Fail(part, kEntities);
-  if (!tree.document_ || !tree.root()) {
-    if (context->errNo == XML_ERR_NO_MEMORY) throw std::bad_alloc();
-    return Fail(part, "is not well-formed XML");
-  }
+  if (end.lacks_memory) throw std::bad_alloc();
+  if (end.has_entities) return Fail(part, kEntities);
+  if (!tree.document_ || !tree.root()) return Fail(part, "is not well-formed XML");
   return tree;
 }
 
