@@ -348,13 +348,6 @@ std::string GuessEncoding(std::string_view bytes) {
   if (num_other == 0) return guess.empty() ? "windows-1252" : guess;  // ISO-2022-JP
   candidates.AddGuess(guess);
   candidates.Add("windows-1252", 0.5);
-  // In windows-1250, Hungarian differs from Western text by two letters, which are one in ten of
-  // those outside of ASCII, so that short texts have one of them. Nothing may be odd in it.
-  constexpr std::string_view kHungarianLetters = "\xD5\xDB\xF5\xFB";
-  if (sample.find_first_of(kHungarianLetters) != std::string::npos &&
-      OddnessIn(sample, "windows-1250") == 0) {
-    candidates.Add("windows-1250", 0.75);
-  }
   candidates.AddGuess(AskUchardet(WithoutWindowsMarks(sample)));
   candidates.AddOthers(kWestern, 1);
   candidates.AddOthers(kOldWestern, 1.5);
