@@ -230,7 +230,7 @@ bool HasWideWordGaps(const PdfLine& line, const Pieces& pieces) {
 // The widest gap between the letters of a line, and the narrowest one between its words.
 struct Split {
   double letters = 0, words = 0;
-  double Middle() const { return std::isfinite(words) ? (letters + words) / 2 : 2 * letters; }
+  double Middle() const { return (letters + words) / 2; }
 };
 
 // Whether a gap within a word may stand between two pieces: between digits, small letters or
@@ -275,6 +275,8 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
   std::sort(gaps.begin(), gaps.end());
   // Formulas have raised and lowered letters.
   if (!std::isfinite(gaps[gaps.size() - 1 - gaps.size() / 10])) return std::nullopt;
+  // A gap beside a letter of another size, such as a small capital, tells nothing.
+  std::erase_if(gaps, [](double gap) { return !std::isfinite(gap); });
   std::optional<Split> best;
   double best_score = -std::numeric_limits<double>::infinity();
   const auto fewest_within =
