@@ -12,12 +12,12 @@
 namespace lectern::tools {
 namespace {
 
-constexpr double kLargeLetters = 1.18;  // of a heading, in heights of the page's text, at least
-constexpr size_t kMostLines = 4;        // of a heading
-constexpr double kGapBelow = 1.2;       // below a heading, in its height, at most
+constexpr double kLargeLetters = 1.18;    // of a heading, in heights of the page's text, at least
+constexpr size_t kMostLines = 4;          // of a heading
+constexpr double kGapBelow = 1.2;         // below a heading, in its height, at most
 constexpr double kSameTopOfBlocks = 0.3;  // of blocks that begin beside each other, likewise
 constexpr double kLevelWithText = 1.0;    // of a heading and its text, in heights of the text
-constexpr size_t kMostHeadings = 64;    // looked at on a page, to bound the time
+constexpr size_t kMostHeadings = 64;      // looked at on a page, to bound the time
 
 // A block's lines, which are neighbours in the page's order.
 struct Block {

@@ -22,9 +22,9 @@ namespace {
 
 // All widths are in heights of the line, which are 0.9 to 1.2 of the font's size.
 
-constexpr double kUsualWord = 5;       // letters of a word, in most languages that have spaces
-constexpr double kShortestMean = 2;    // of the letters of a line's words
-constexpr double kLongestMean = 12;    // likewise
+constexpr double kUsualWord = 5;     // letters of a word, in most languages that have spaces
+constexpr double kShortestMean = 2;  // of the letters of a line's words
+constexpr double kLongestMean = 12;  // likewise
 // A line that fell apart: the mean length of its pieces, or else the share of single letters; and
 // pieces as long as half of the words of ordinary lines are few.
 constexpr double kMeanOfPieces = 2.7;
@@ -32,9 +32,9 @@ constexpr double kShareOfSingles = 0.4;
 constexpr size_t kLettersOfLongPiece = 4;
 constexpr double kShareOfLongPieces = 0.2;
 constexpr double kShareWithinWords = 0.4;  // of its gaps, at least
-constexpr double kShareOfLetters = 0.6;  // of a line's characters; formulas have fewer
-constexpr size_t kFewestLetters = 8;     // of a line that tells by itself
-constexpr size_t kFewestDifferent = 4;   // letters; marks in tables are of two or three kinds
+constexpr double kShareOfLetters = 0.6;    // of a line's characters; formulas have fewer
+constexpr size_t kFewestLetters = 8;       // of a line that tells by itself
+constexpr size_t kFewestDifferent = 4;     // letters; marks in tables are of two or three kinds
 // A gap between words is so many times as wide as the widest one between letters. Letter-spaced
 // lines have twice the gap and the width of a space between their words; rounding takes some away.
 constexpr double kWordGapOfLetters = 1.4;
