@@ -139,6 +139,38 @@ TEST(MailTest, AttachedMessagesInBase64AndReportsAreRead) {
   EXPECT_EQ(read.note, "");
 }
 
+// RFC 2046, 5.2.2.
+TEST(MailTest, MessagesInPartsAreNamedOrJoined) {
+  const auto part = [](int number, const std::string& body) {
+    return "From: a@example.org\nSubject: Rent (" + std::to_string(number) +
+           "/3)\nMIME-Version: 1.0\nContent-Type: message/partial; id=\"x@example.org\"; number=" +
+           std::to_string(number) + "; total=3\n\n" + body;
+  };
+  const std::string first = part(1,
+                                 "From: b@example.org\nSubject: Rent\nMIME-Version: 1.0\n"
+                                 "Content-Type: text/plain\n\nThe rent is due\n"),
+                    second = part(2, "on Monday, and\n"), third = part(3, "not on Friday.\n");
+  const Extracted begun = Mail(first);
+  EXPECT_EQ(begun.text,
+            "From: a@example.org\nSubject: Rent (1/3)\n\nFrom: b@example.org\nSubject: Rent\n\n"
+            "The rent is due\n");
+  EXPECT_EQ(begun.note,
+            "what follows part 1 of 3 of a message that was sent in parts (message/partial) is not "
+            "read; join the parts in a mail program, and save the whole message");
+  EXPECT_EQ(Mail(second).text,
+            "refused: is part 2 of 3 of a message that was sent in parts (message/partial), which "
+            "begins in part 1; join the parts in a mail program, and save the whole message");
+  // A mailbox has them all, in any order.
+  const std::string from = "From a@example.org Fri May 17 09:30:00 2024\n";
+  const Extracted box = Mail(from + third + "\n" + from + first + "\n" + from + second);
+  EXPECT_NE(box.text.find("\nFrom: b@example.org\nSubject: Rent\n\nThe rent is due\n"),
+            std::string::npos)
+      << box.text;
+  EXPECT_NE(box.text.find("\non Monday, and\n"), std::string::npos) << box.text;
+  EXPECT_TRUE(box.text.ends_with("\nnot on Friday.\n")) << box.text;
+  EXPECT_EQ(box.note, "");
+}
+
 TEST(MailTest, ASavedPageIsAPage) {
   const Extracted read = Mail(
       "From: <Saved by Blink>\nSnapshot-Content-Location: https://example.org/\nSubject: Mills\n"

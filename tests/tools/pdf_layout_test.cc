@@ -81,6 +81,25 @@ class PageText {
   std::string blocks_;
 };
 
+// --- articles beside each other -----------------------------------------------------------------
+
+// pdftotext prints all headings of a row of articles, and then the articles.
+TEST(PdfLayoutTest, HeadingsStandBeforeTheirArticles) {
+  const auto lines = [](const std::string& word) {
+    return std::vector<std::string>{"The first line of " + word + " ends",
+                                    "here, and the next one of", word + " is a little shorter"};
+  };
+  const std::string text = PageText()
+                               .Block(50, 50, {"Boats in Osk"}, 16)
+                               .Block(320, 50, {"Mills of Lund"}, 16)
+                               .Block(50, 72, lines("boats"))
+                               .Block(320, 72, lines("mills"))
+                               .Text();
+  EXPECT_LT(text.find("Boats in Osk"), text.find("of boats ends")) << text;
+  EXPECT_LT(text.find("of boats ends"), text.find("Mills of Lund")) << text;
+  EXPECT_LT(text.find("Mills of Lund"), text.find("of mills ends")) << text;
+}
+
 // --- right to left ------------------------------------------------------------------------------
 
 TEST(PdfLayoutTest, HebrewIsInTheOrderInWhichItIsTyped) {

@@ -126,9 +126,14 @@ constexpr Sample kSamples[] = {
     {"CP932 EUC-JP ISO-2022-JP",
      "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて"
      "平等である。人間は、理性と良心とを授けられている。\n"},
-    {"CP949 EUC-KR",
+    {"CP949 EUC-KR JOHAB",
      "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 "
      "이성과 양심을 부여받았다.\n"},
+    // Only one letter is not in windows-1252.
+    {"CP1250 ISO-8859-2",
+     "A kikötő irodája minden hajót nyilvántart, amely három éjszakánál tovább marad. A díj "
+     "egy éjszakára tizennégy euró; a gyermekek ingyen maradhatnak.\n"},
+    {"CP1250 ISO-8859-2", "Kedves Éva! A számlát átküldtem, a díjat jövő hétfőig kérjük.\n"},
 };
 
 TEST(TextEncodingTest, TextsOfManyLanguagesAreReadFromTheirEncodings) {
@@ -247,6 +252,7 @@ TEST(TextEncodingTest, NamesOfTheStandardAndOfIconv) {
       {"BIG5-HKSCS", "big5 big5-hkscs cn-big5 csbig5 x-x-big5"},
       {"EUC-JP-MS", "cseucpkdfmtjapanese euc-jp x-euc-jp"},
       {"CP932", "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis"},
+      {"JOHAB", "johab cp1361 ks_c_5601-1992"},
       {"CP949", "cseuckr euc-kr korean ks_c_5601-1987 ksc5601 windows-949"},
       {"MACINTOSH", "csmacintosh mac macintosh x-mac-roman"},
   };

@@ -10,6 +10,7 @@
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 #include "tools/ingest/letter_forms.h"
+#include "tools/ingest/letter_spacing.h"
 
 namespace lectern::tools {
 namespace {
@@ -235,6 +236,7 @@ void BboxText::EndPage() {
                        [](const PdfPage& page, uint64_t number) { return page.number < number; });
   const bool is_replaced =
       replacement != replacements_.end() && replacement->number == page_.number;
+  if (!is_replaced) JoinLetters(page_);
   document_.Add(is_replaced ? std::move(*replacement) : std::move(page_));
   if (is_replaced) *replacement = rest;
   page_ = std::move(rest);

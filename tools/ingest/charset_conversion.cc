@@ -68,6 +68,7 @@ constexpr EncodingLabels kEncodings[] = {
     {"CP949",
      "cseuckr csksc56011987 euckr isoir149 korean ksc56011987 ksc56011989 ksc5601"
      " windows949 cp949 uhc"},
+    {"JOHAB", "johab cp1361 ms1361 mscp1361 windows1361 xjohab ksc56011992"},
     {"UTF-16BE", "unicodefffe utf16be"},
     {"UTF-16LE", "csunicode iso10646ucs2 ucs2 unicode unicodefeff utf16 utf16le"},
     {"UTF-32LE", "utf32le utf32"},

@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, UINT> kCodePages[] = {
     {"MAC-CYRILLIC", 10007}, {"MAC-CENTRALEUROPE", 10029},
     {"GB18030", 54936},      {"BIG5-HKSCS", 950},
     {"EUC-JP-MS", 20932},    {"ISO-2022-JP", 50220},
-    {"ISO-2022-KR", 50225}};
+    {"ISO-2022-KR", 50225},  {"JOHAB", 1361}};
 
 bool IsSame(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {

@@ -23,6 +23,9 @@ struct Extracted {
   std::string note;                 // for the user: parts that were left out or assumed, or empty
 };
 
+// The exit status of lectern-extract where it got no more memory.
+inline constexpr int kOutOfMemoryStatus = 3;
+
 // Writes a result or an error as bytes that ParseExtracted reads.
 std::string WriteExtracted(api::Result<Extracted> result);
 
@@ -44,7 +47,8 @@ struct ExtractOptions {
 // NOT_FOUND         there is no lectern-extract (param "lectern-extract")
 // INVALID_ARGUMENT  the file is damaged, of another format, or asks for a password
 // EMPTY_DOCUMENT    it has no text
-// LIMIT_EXCEEDED    it takes too long, unpacks to too much, or has too much text
+// LIMIT_EXCEEDED    it takes too long, unpacks to too much, needs much more memory than a file of
+//                   its size, or has too much text
 // IO_ERROR          the program could not be started, or is another one
 // CANCELLED         options.is_cancelled said so
 api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& format,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/column_headings.h"
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/column_sections.h"
 #include "tools/ingest/line_markers.h"
@@ -449,6 +450,7 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   } else {
     JoinMarkers(page);
     gutters = OrderText(page);
+    MoveHeadings(page);
   }
   return PageWriter(page, gutters).Write();
 }

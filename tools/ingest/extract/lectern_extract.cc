@@ -25,8 +25,7 @@ int main(int argc, char** argv) {
     if (!tools::ReadStandardInput(bytes)) return 1;
     output = tools::WriteExtracted(tools::Extract(argv[1], bytes));
   } catch (const std::bad_alloc&) {
-    output = tools::WriteExtracted(api::Error{
-        LECTERN_LIMIT_EXCEEDED, "needs too much memory; split it, or give its text", "file"});
+    return tools::kOutOfMemoryStatus;
   }
   const bool is_written = std::fwrite(output.data(), 1, output.size(), stdout) == output.size();
   return is_written && std::fflush(stdout) == 0 ? 0 : 1;

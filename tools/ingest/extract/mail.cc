@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -132,9 +133,16 @@ class MessageReader {
     writer_.Heading(1, SubjectOf(message));
     Read(message, 0);
   }
-  Extracted Finish() {
+  api::Result<Extracted> Finish() {
     constexpr size_t kMostNamed = 20;
+    const std::string unread_parts = IncompleteMessages();
+    if (num_leaves_ == 0 && !unread_parts.empty()) {
+      return api::Error{LECTERN_EMPTY_DOCUMENT,
+                        "is " + unread_parts + ", which begins in part 1; " + kHowToJoin, "file"};
+    }
     std::string note;
+    if (!unread_parts.empty()) note = unread_parts + " is not read; " + kHowToJoin;
+    if (!note.empty() && !attachments_.empty()) note += "; ";
     for (size_t i = 0; i < std::min(attachments_.size(), kMostNamed); ++i)
       note += (i > 0 ? ", " : "attachments are not read: ") + attachments_[i];
     if (attachments_.size() > kMostNamed)
@@ -249,6 +257,8 @@ class MessageReader {
   // Attached texts are read too, behind their names, as mail programs show them.
   void Leaf(GMimePart* part, int nesting) {
     GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(part));
+    if (GMIME_IS_MESSAGE_PARTIAL(part)) return PartOfMessage(GMIME_MESSAGE_PARTIAL(part), nesting);
+    ++num_leaves_;
     if (g_mime_content_type_is_type(type, "message", "rfc822"))
       return Message(BytesOf(part), nesting);
     for (const char* const report : {"delivery-status", "disposition-notification"}) {
@@ -276,6 +286,46 @@ class MessageReader {
     auto read = ReadHtml(
         text, {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true, .marks_headings = true});
     if (read.ok()) writer_.Verbatim(*read);
+  }
+
+  // One part of a message that a mail program sent in several mails (RFC 2046, 5.2.2). The message
+  // is read when its last part has come, as in a mailbox.
+  void PartOfMessage(GMimeMessagePartial* partial, int nesting) {
+    auto& parts = partials_[Text(g_mime_message_partial_get_id(partial))];
+    parts.emplace_back(GMIME_MESSAGE_PARTIAL(g_object_ref(partial)));
+    std::vector<GMimeMessagePartial*> all;
+    for (const auto& part : parts) all.push_back(part.get());
+    std::ranges::sort(all, {}, g_mime_message_partial_get_number);
+    int number = 0;
+    for (GMimeMessagePartial* const part : all) {
+      if (g_mime_message_partial_get_number(part) != ++number) return;
+    }
+    // Only the last part must say how many there are.
+    if (number != g_mime_message_partial_get_total(all.back())) return;
+    const Owned<GMimeMessage> message(
+        g_mime_message_partial_reconstruct_message(all.data(), all.size()));
+    parts.clear();
+    if (message) Read(message.get(), nesting + 1);
+  }
+
+  // Reads the first parts of messages of which others are missing. Returns which part is not read:
+  // "part 2 of 3 of a message that was sent in parts (message/partial)"; empty: none is missing.
+  std::string IncompleteMessages() {
+    std::string unread;
+    for (const auto& [id, parts] : std::exchange(partials_, {})) {
+      for (const auto& part : parts) {
+        const int number = g_mime_message_partial_get_number(part.get());
+        const int total = g_mime_message_partial_get_total(part.get());
+        const std::string of_total = total > 0 ? " of " + std::to_string(total) : "";
+        if (number == 1) {
+          Message(BytesOf(GMIME_PART(part.get())), 1);
+          unread = "what follows part 1" + of_total;
+        } else if (unread.empty()) {
+          unread = "part " + std::to_string(number) + of_total;
+        }
+      }
+    }
+    return unread.empty() ? "" : unread + " of a message that was sent in parts (message/partial)";
   }
 
   // A message that is attached in base64, which GMime takes for a file: RFC 2046 forbids it, and
@@ -334,8 +384,14 @@ class MessageReader {
     return CleanUtf8(decoded.ok() ? decoded->text : bytes).text;
   }
 
+  static constexpr char kHowToJoin[] =
+      "join the parts in a mail program, and save the whole message";
+
   TextBuilder writer_;
   std::vector<std::string> attachments_;
+  // Parts of messages by their id, until all of a message have come.
+  std::map<std::string, std::vector<Owned<GMimeMessagePartial>>> partials_;
+  uint64_t num_leaves_ = 0;  // of messages, beside parts of messages
   bool is_page_ = false, has_page_ = false;
 };
 

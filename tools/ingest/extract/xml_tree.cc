@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <climits>
+#include <new>
 #include <utility>
 
 namespace lectern::tools {
@@ -33,17 +34,36 @@ std::string_view Value(const xmlAttr* attribute) {
   return text && text->type == XML_TEXT_NODE ? View(text->content) : std::string_view();
 }
 
+// How a parse ended, which its context refers to.
+struct ParseEnd {
+  bool has_entities = false, lacks_memory = false;
+};
+
 // A handler of libxml2: ends the parse at the first declared entity.
 void RefuseEntity(void* context, const xmlChar*, int, const xmlChar*, const xmlChar*, xmlChar*) {
   auto* const parser = static_cast<xmlParserCtxt*>(context);
-  *static_cast<bool*>(parser->_private) = true;
+  static_cast<ParseEnd*>(parser->_private)->has_entities = true;
   xmlStopParser(parser);
+}
+
+// A handler of libxml2: notes the want of memory, which leads to other errors behind it.
+void NoteError(void*, xmlError* error) {
+  const auto* const parser = static_cast<const xmlParserCtxt*>(error->ctxt);
+  if (!parser || error->code != XML_ERR_NO_MEMORY) return;
+  static_cast<ParseEnd*>(parser->_private)->lacks_memory = true;
 }
 
 api::Error Fail(const std::string& part, const std::string& why) {
   return {LECTERN_INVALID_ARGUMENT, "is damaged: its part " + part + " " + why, "file"};
 }
 constexpr char kEntities[] = "declares entities, which none of its kind does";
+
+// Throws std::bad_alloc if a step of a reader `has_failed` for want of memory, which libxml2 tells
+// by its last error alone.
+void ThrowWithoutMemory(bool has_failed) {
+  const xmlError* const error = has_failed ? xmlGetLastError() : nullptr;
+  if (error && error->code == XML_ERR_NO_MEMORY) throw std::bad_alloc();
+}
 
 struct FreeContext {
   void operator()(xmlParserCtxt* context) const { xmlFreeParserCtxt(context); }
@@ -125,18 +145,17 @@ void XmlTree::Free::operator()(_xmlDoc* document) const { xmlFreeDoc(document); 
 api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& part) {
   if (bytes.size() > kMostXmlBytes) return Fail(part, "is longer than 2 GiB");
   const std::unique_ptr<xmlParserCtxt, FreeContext> context(xmlNewParserCtxt());
-  if (!context) return Fail(part, "needs more memory than there is");
-  bool has_entities = false;
-  context->_private = &has_entities;
+  if (!context) throw std::bad_alloc();
+  ParseEnd end;
+  context->_private = &end;
+  context->sax->serror = NoteError;
   context->sax->entityDecl = RefuseEntity;
   XmlTree tree;
   tree.document_.reset(xmlCtxtReadMemory(
       context.get(), bytes.data(), static_cast<int>(bytes.size()), nullptr, nullptr, kOptions));
-  if (has_entities) return Fail(part, kEntities);
-  if (!tree.document_ || !tree.root()) {
-    if (context->errNo == XML_ERR_NO_MEMORY) return Fail(part, "needs too much memory");
-    return Fail(part, "is not well-formed XML");
-  }
+  if (end.lacks_memory) throw std::bad_alloc();
+  if (end.has_entities) return Fail(part, kEntities);
+  if (!tree.document_ || !tree.root()) return Fail(part, "is not well-formed XML");
   return tree;
 }
 
@@ -150,7 +169,9 @@ XmlStream::XmlStream(std::string_view bytes, std::string part)
                   : xmlReaderForMemory(bytes.data(), static_cast<int>(bytes.size()), nullptr,
                                        nullptr, kOptions)),
       part_(std::move(part)),
-      has_failed_(!reader_) {}
+      has_failed_(!reader_) {
+  ThrowWithoutMemory(has_failed_);
+}
 
 // Goes on from where a step of the reader led to the next start of an element.
 bool XmlStream::Settle(int status) {
@@ -159,6 +180,7 @@ bool XmlStream::Settle(int status) {
     if (type == XML_READER_TYPE_DOCUMENT_TYPE) break;
     if (type == XML_READER_TYPE_ELEMENT) return true;
   }
+  ThrowWithoutMemory(status < 0);
   has_failed_ |= status != 0;
   return false;
 }
@@ -174,6 +196,7 @@ XmlNode XmlStream::current() const { return XmlNode(xmlTextReaderCurrentNode(rea
 
 XmlNode XmlStream::Expand() {
   const xmlNode* const node = xmlTextReaderExpand(reader_.get());
+  ThrowWithoutMemory(!node);
   has_failed_ |= !node;
   return XmlNode(node);
 }

@@ -4,7 +4,9 @@
 #include <archive_entry.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,7 @@ std::string ReadEntry(archive* handle, uint64_t most, std::string& part, bool& i
     const la_ssize_t count = archive_read_data(handle, buffer, sizeof buffer);
     if (count == 0) return "";
     if (count == ARCHIVE_RETRY) continue;
+    if (count < 0 && archive_errno(handle) == ENOMEM) throw std::bad_alloc();
     if (count < 0 && count != ARCHIVE_WARN) {
       const char* const said = archive_error_string(handle);
       return said ? said : "unreadable";
@@ -67,7 +70,7 @@ std::string ReadEntry(archive* handle, uint64_t most, std::string& part, bool& i
 
 api::Result<ZipParts> ZipParts::Unpack(std::string_view zip, const ZipLimits& limits) {
   const Archive handle(archive_read_new());
-  if (!handle) return Fail(LECTERN_LIMIT_EXCEEDED, "needs more memory than there is");
+  if (!handle) throw std::bad_alloc();
   archive_read_support_format_zip(handle.get());
   archive_read_set_option(handle.get(), "zip", "hdrcharset", "UTF-8");
   if (archive_read_open_memory(handle.get(), zip.data(), zip.size()) != ARCHIVE_OK)
