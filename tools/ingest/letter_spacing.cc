@@ -55,6 +55,10 @@ constexpr double kShareOfNarrowGaps = 0.12;
 constexpr double kShareOfBrokenLines = 0.6;
 constexpr double kNarrowLetterGap = 0.22;
 constexpr size_t kFewestGaps = 20;
+// Joins of two words, of all joins: of the letters of a line, and where letters fell off the words
+// of a page, which parts some long words in two halves. Narrow spaces beside formulas had a third
+// of them and more.
+constexpr double kMostWordsOfLetters = 0.1, kMostWordsOfBroken = 0.3;
 // The mean length of words with and without their letters that fell off; English has 4.7, with
 // punctuation 5, German 6.
 constexpr double kMeanOfBroken = 4.2;
@@ -255,9 +259,9 @@ struct JoinCounts {
           left + right >= kLettersOfTwoWords || (left >= kLettersOfWord && right >= kLettersOfWord);
     }
   }
-  bool AreOfWords() const {
-    constexpr double kMostOfWords = 0.1;
-    return static_cast<double>(num_words) > kMostOfWords * static_cast<double>(num_joined);
+  // Whether more than this share of them would.
+  bool AreOfWords(double most) const {
+    return static_cast<double>(num_words) > most * static_cast<double>(num_joined);
   }
 
   size_t num_joined = 0, num_words = 0;
@@ -295,7 +299,7 @@ std::optional<Split> FindSplit(const PdfLine& line, const Pieces& pieces) {
     if (split.letters > kWideLetterGap && !AreEvenGaps(line, gaps.front(), split.letters)) continue;
     JoinCounts counts;
     counts.Add(pieces, split.letters);
-    if (counts.AreOfWords()) continue;
+    if (counts.AreOfWords(kMostWordsOfLetters)) continue;
     const double words = std::min(split.words, 3 * split.letters + 0.5);
     const double score =
         std::log((words + 0.05) / (split.letters + 0.05)) - std::abs(std::log(mean / kUsualWord));
@@ -451,6 +455,9 @@ void JoinFallenLetters(std::span<PdfLine> lines, const std::vector<size_t>& indi
       split.words < split.letters + kLeastDifference) {
     return;
   }
+  JoinCounts counts;
+  for (const Pieces& line : pieces) counts.Add(line, split.Middle());
+  if (counts.AreOfWords(kMostWordsOfBroken)) return;  // which have narrow spaces
   size_t num_narrow = 0, num_broken = 0, num_long = 0;
   double num_pieces = 0, num_letters = 0;
   for (const Pieces& line : pieces) {
