@@ -53,7 +53,7 @@ class AnswerConstraint {
   // A token of the answer, and the logits [vocab] that it was drawn from: -infinity for those that
   // may not come. No logits: it was forced. Valid until the next call.
   struct Drawn {
-    int32_t id;  // -1: the model says a blank alone, which no part of the answer is
+    int32_t id;  // -1: the model says a blank alone, which is no part of the answer
     std::span<const float> logits;
     int32_t said = id;  // goes through the model: the first of a plain answer may have a blank more
   };
