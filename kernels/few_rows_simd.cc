@@ -63,9 +63,8 @@ HWY_INLINE void Transpose(FloatVector* rows) {
 // The address to prefetch while elements from k on of these columns are used. Spread over k, so
 // that the whole of the next data has been asked for when these columns end.
 template <size_t kGroups>
-HWY_INLINE const std::byte* Ahead(const FewRowsProduct& p, const std::byte* const* columns,
-                                  size_t k) {
-  return columns[0] + p.ahead + k * (p.b.stride * kGroups * kLanes / p.depth);
+HWY_INLINE uintptr_t Ahead(const FewRowsProduct& p, const std::byte* const* columns, size_t k) {
+  return AddressAt(columns[0], p.ahead) + k * (p.b.stride * kGroups * kLanes / p.depth);
 }
 
 // sum[g][r] += A[r, k … k + count) * columns [g * kLanes, (g + 1) * kLanes) of B, for count <=
@@ -196,7 +195,7 @@ HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c
     for (; k + 2 * kLanes <= p.depth; k += 2 * kLanes) {
       // One prefetch per two elements: all at once they would wait for each other.
       constexpr size_t kLines = 4 * kLanes * kLanes / 64;  // of a group
-      const std::byte* const next = Ahead<kGroups>(p, columns, k);
+      const uintptr_t next = Ahead<kGroups>(p, columns, k);
       LECTERN_UNROLL_TILE
       for (size_t g = 0; g < kGroups; ++g) {
         ForEachTurned<kDtype>(columns + g * kLanes, k, [&](size_t j, FloatVector column) {
@@ -210,7 +209,7 @@ HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c
     }
   }
   for (; k + kLanes <= p.depth; k += kLanes) {
-    const std::byte* const next = Ahead<kGroups>(p, columns, k);
+    const uintptr_t next = Ahead<kGroups>(p, columns, k);
     const size_t bytes = p.b.stride * kGroups * kLanes * kLanes / p.depth;
     for (size_t i = 0; i < bytes; i += 64) AskFor(next + i);
     AddBlock<kDtype, kRows, kGroups, true>(p, columns, k, kLanes, sum);
@@ -306,7 +305,7 @@ HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
   LECTERN_UNROLL_TILE
   for (size_t j = 0; j < kColumns; ++j) columns[j] = p.b.row(column + j);
   for (size_t i = 0; p.ahead != 0 && i < kColumns * p.b.stride; i += 64) {
-    AskFor(columns[0] + p.ahead + i);
+    AskFor(AddressAt(columns[0], p.ahead) + i);
   }
   size_t k = 0;
   for (; k + kLanes <= p.depth; k += kLanes) {

@@ -301,8 +301,15 @@ struct PanelSource {
 };
 // Prefetches data that is read once, soon but not next. Into the second-level cache, because lines
 // on their way into the first one keep loads waiting: a token that reads 131,072 keys took a tenth
-// longer.
-HWY_INLINE void AskFor(const std::byte* data) { __builtin_prefetch(data, 0, 2); }
+// longer. An address is a number: near the end of a store it lies behind all memory that a pointer
+// may point to, where C++ defines no sum of a pointer and a distance.
+HWY_INLINE void AskFor(uintptr_t address) {
+  __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
+}
+// The address `distance` bytes behind, or before, `data`.
+HWY_INLINE uintptr_t AddressAt(const std::byte* data, ptrdiff_t distance) {
+  return reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(distance);
+}
 
 // Rows as they are stored. attention_simd.cc multiplies the values of a tile by way of it.
 template <Dtype kDtype>
@@ -318,7 +325,7 @@ struct StoredSource {
   // the product reads them.
   HWY_INLINE void Prefetch(size_t begin, size_t count) const {
     if (ahead == 0) return;
-    const std::byte* const next = data + ahead + begin * element_bytes;
+    const uintptr_t next = AddressAt(data, ahead) + begin * element_bytes;
     for (size_t i = 0; i < count * element_bytes; i += 64) AskFor(next + i);
   }
   // Row k of B at columns [column, column + kLanes), converted to float.

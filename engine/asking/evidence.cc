@@ -182,8 +182,8 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
   }
   if (has_words && HasEvidence(evidence)) {
     std::erase_if(evidence, [](const Evidence& one) { return one.score < kLeastBeside; });
-    std::ranges::stable_partition(evidence,
-                                  [](const Evidence& one) { return one.score >= kLeastScore; });
+    std::stable_partition(evidence.begin(), evidence.end(),
+                          [](const Evidence& one) { return one.score >= kLeastScore; });
   }
   return evidence;
 }

@@ -56,8 +56,7 @@ Result<std::vector<uint64_t>> PassagesWith(const Collection::Impl& file, const A
     LECTERN_RETURN_IF_ERROR(add("SELECT doc FROM temp.plain_places WHERE term=?", form));
   }
   std::ranges::sort(passages);
-  const auto repeated = std::ranges::unique(passages);
-  passages.erase(repeated.begin(), repeated.end());
+  passages.erase(std::unique(passages.begin(), passages.end()), passages.end());
   return passages;
 }
 
@@ -186,7 +185,7 @@ Result<bool> HasPhrase(WordTokenizer& tokenizer, std::string_view passage,
   std::vector<std::string> words;
   LECTERN_RETURN_IF_ERROR(
       tokenizer.ForEachWord(passage, [&](const auto& word) { words.emplace_back(word.form); }));
-  return !std::ranges::search(words, phrase).empty();
+  return std::search(words.begin(), words.end(), phrase.begin(), phrase.end()) != words.end();
 }
 
 // The most texts that are read to look for a phrase. Each takes about 0.1 ms.

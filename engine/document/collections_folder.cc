@@ -73,7 +73,8 @@ Result<std::string> FindCollection(Env& env, const std::string& store, std::stri
   LECTERN_ASSIGN(std::vector<std::string> paths, CollectionFiles(env, store));
   // Most collections lie where their names say.
   const std::string likely = FolderOf(store) + "/" + FileNameOf(name) + std::string(kSuffix);
-  std::ranges::stable_partition(paths, [&](const std::string& path) { return path == likely; });
+  std::stable_partition(paths.begin(), paths.end(),
+                        [&](const std::string& path) { return path == likely; });
   std::string damaged;
   for (const std::string& path : paths) {
     auto collection = Collection::Open(env, path, "", Collection::Mode::kReadOnly);
