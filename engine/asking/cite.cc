@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "engine/asking/asked_number.h"
 #include "engine/document/sentence_breaks.h"
 
 namespace lectern {
@@ -28,12 +29,13 @@ namespace {
 //   by the question  63.1/80.6   63.1/80.5  58.3/78.4   64.2/81.1  62.0/79.3 %
 // A product of the question's and the claim's shares, or the share of the claim's words that a
 // passage has, add 0.1 points at most.
-constexpr SupportFeatures kWeights = {.question = 4,
-                                      .question_covered = 9.5,
-                                      .question_around = 9,
-                                      .question_window = 2.5,
+constexpr SupportFeatures kWeights = {.question = 3.5,
+                                      .question_covered = 10,
+                                      .question_around = 11,
+                                      .question_window = 2,
                                       .question_heading = 2.5,
-                                      .question_asked = 3,
+                                      .question_asked = 2.5,
+                                      .has_number = 2.5,
                                       .asks = -2.5,
                                       .heads = -1.5,
                                       .claim = 3,
@@ -175,7 +177,7 @@ double SupportOf(const SupportFeatures& f, double claim_share) {
       kWeights.question * f.question + kWeights.question_covered * f.question_covered +
       kWeights.question_around * f.question_around + kWeights.question_window * f.question_window +
       kWeights.question_heading * f.question_heading + kWeights.question_asked * f.question_asked +
-      kWeights.asks * f.asks + kWeights.heads * f.heads;
+      kWeights.has_number * f.has_number + kWeights.asks * f.asks + kWeights.heads * f.heads;
   const double by_claim =
       kWeights.claim * f.claim + kWeights.copied * f.copied + kWeights.has_whole * f.has_whole;
   return by_question + claim_share * by_claim;
@@ -188,10 +190,14 @@ Result<WordSupport> WordSupport::Create(const WordIndex& index, std::string_view
     return Status(Code::kInvalidArgument, "the word index has other passages");
   }
   WordSupport words(index, text, passages);
-  LECTERN_ASSIGN(words.of_question_, index.Score(question));
+  LECTERN_ASSIGN(words.of_question_, index.ScoreQuestion(question));
   const auto is_above = [](float score) { return score > 0; };
   words.has_question_ = std::ranges::any_of(words.of_question_.covered, is_above);
   words.FindAsked();
+  const AskedNumber number(question);
+  for (const Passage& passage : passages) {
+    words.has_number_.push_back(number.IsIn(TextOf(text, passage)));
+  }
   return words;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "citing: out of memory");
@@ -234,6 +240,7 @@ Result<WordSupport::ClaimFeatures> WordSupport::FeaturesOf(std::string_view clai
     f.question_window = of_question_.window[p];
     f.question_heading = of_question_.heading[p];
     f.question_asked = asked_[p];
+    f.has_number = has_number_[p];
     f.asks = asks_[p];
     f.heads = passages_[p].kind == PassageKind::kHeading;
     f.claim = telling * of_claim.bm25[p];

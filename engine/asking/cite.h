@@ -35,8 +35,9 @@ struct SupportFeatures {
   // Share of it in a passage that asks and stands at most four before this one; the first one after
   // it counts whole, the second 0.7, the others 0.5.
   double question_asked = 0;
-  double asks = 0;   // 1: the passage is itself a question
-  double heads = 0;  // 1: the passage is a heading
+  double has_number = 0;  // 1: the question asks for a number, and the passage has one (AskedNumber)
+  double asks = 0;        // 1: the passage is itself a question
+  double heads = 0;       // 1: the passage is a heading
   // These three count less if the claim's words are few and common, as those of "no".
   double claim = 0;      // BM25 of the claim's words, as `question`
   double copied = 0;     // share of the claim in its heaviest run of words that is copied, 0..1
@@ -87,6 +88,7 @@ class WordSupport {
   WordScores of_question_;
   std::vector<bool> asks_;     // [passages]: it is a question
   std::vector<double> asked_;  // [passages]: SupportFeatures::question_asked
+  std::vector<bool> has_number_;  // [passages]
 };
 // With four sentences, as many of 131 right answers of four models had evidence as with all.
 inline constexpr size_t kMostSentences = 4;

@@ -17,8 +17,9 @@ namespace lectern {
 struct WordScores {
   std::vector<float> bm25;     // at most 2.2 (k1 + 1), where a short passage has all words
   std::vector<float> covered;  // weight of the words that the passage itself has, 0..1
-  // Weight of the words that it lacks and its surroundings have: its heading and the passages next
-  // to it count 0.7, those beyond 0.4 and 0.2. 0..0.7.
+  // Weight of the words that it lacks and its surroundings have. The three passages before it count
+  // 0.7, 0.4 and 0.2, because a sentence often leaves the subject to the one before; those behind
+  // it half of that; its heading 0.5, and a related word in the passage itself 0.5. 0..0.7.
   std::vector<float> around;
   // Weight of the words that it has itself or one of the six passages on either side of it, 0..1.
   std::vector<float> window;
@@ -29,6 +30,7 @@ struct WordScores {
 struct Postings {
   std::vector<std::pair<uint32_t, uint32_t>> passages;  // number and count, ascending
   std::vector<uint32_t> headings;  // passages below a heading that has it, ascending
+  std::vector<uint32_t> related;   // passages that have a related word; may be none, in any order
 };
 
 // The weight of a word that `with_word` of `count` passages (or groups) have:
@@ -66,6 +68,9 @@ class ScoreSum {
 // English words that say nothing about a passage's subject, and those that make a question, with
 // spaces between them.
 extern const char kEnglishStopWords[];
+// English words that tell little about where an answer stands, with spaces between them: questions
+// use them freely ("happens", "many", "called"), and passages say the same otherwise.
+extern const char kEnglishWeakWords[];
 
 }  // namespace lectern
 
