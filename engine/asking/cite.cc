@@ -70,7 +70,7 @@ constexpr double kOwnAnswer = 0.4;
 struct Logistic {
   double slope, middle;  // middle: the support of probability 1/2
 };
-constexpr Logistic kWithQuestion = {.slope = 0.42, .middle = 14};
+constexpr Logistic kWithQuestion = {.slope = 0.42, .middle = 14.4};
 constexpr Logistic kClaimAlone = {.slope = 0.42, .middle = 9.6};
 // It is this many times as high for a passage that shares no word with the claim, however well it
 // fits the question. With the answers of four models to 840 facts and 992 other questions, 53 of
