@@ -78,7 +78,8 @@ constexpr AskingLanguage kLanguages[] = {
     // Polish
     {"ile|ilu|iloma|jak długo|jak często|jak daleko|jak duży|jak duża|jak duże|jak wysoki|"
      "jak wysoka|w jakim wieku|jaki procent|jaka liczba|jaka część|która wersja|liczba",
-     "^kiedy|od kiedy|do kiedy|którym roku|jakim roku|który rok|którego roku|jaka data|którym wieku",
+     "^kiedy|od kiedy|do kiedy|którym roku|jakim roku|który rok|którego roku|jaka data|którym "
+     "wieku",
      "dwa|dwie|dwóch|trzy|trzech|cztery|czterech|pięć|pięciu|sześć|siedem|osiem|dziewięć|dziesięć|"
      "jedenaście|dwanaście|piętnaście|dwadzieścia|trzydzieści|czterdzieści|pięćdziesiąt|sto|"
      "dwieście|trzysta|pięćset|tysiąc|tysiące|tysięcy|milion|miliony|milionów|połowa|połowę|tuzin|"
@@ -93,8 +94,7 @@ constexpr AskingLanguage kLanguages[] = {
      "шестьдесят|сто|ста|двести|триста|пятьсот|тысяча|тысячи|тысяч|миллион|миллиона|миллионов|"
      "половина|половину|треть|четверть|дюжина|ноль"},
     // Arabic
-    {"كم|بكم|ما عدد|ما نسبة|ما هي نسبة|ما هو عدد",
-     "متى|منذ متى|أي عام|أي سنة|أي قرن|أي تاريخ",
+    {"كم|بكم|ما عدد|ما نسبة|ما هي نسبة|ما هو عدد", "متى|منذ متى|أي عام|أي سنة|أي قرن|أي تاريخ",
      "اثنان|اثنين|اثنتان|ثلاثة|ثلاث|أربعة|أربع|خمسة|خمس|ستة|ست|سبعة|سبع|ثمانية|ثماني|تسعة|تسع|"
      "عشرة|عشر|عشرون|عشرين|ثلاثون|ثلاثين|أربعون|أربعين|خمسون|خمسين|مئة|مائة|ألف|آلاف|مليون|نصف|"
      "ثلث|ربع"},
@@ -104,12 +104,14 @@ constexpr AskingLanguage kLanguages[] = {
      "दो|तीन|चार|पाँच|पांच|छह|छः|सात|आठ|नौ|दस|ग्यारह|बारह|पंद्रह|बीस|तीस|चालीस|पचास|साठ|सत्तर|अस्सी|"
      "नब्बे|सौ|हज़ार|हजार|लाख|करोड़|आधा|आधे|तिहाई|चौथाई|शून्य"},
     // Chinese
-    {"多少|几个|几次|几年|几天|几种|几人|几岁|多久|多长|多大|多高|多远|多快|多重|多深|哪个版本|幾個|幾次|"
+    {"多少|几个|几次|几年|几天|几种|几人|几岁|多久|多长|多大|多高|多远|多快|多重|多深|哪个版本|"
+     "幾個|幾次|"
      "幾天|幾種|幾人|幾歲|多長|多遠|哪個版本",
-     "什么时候|何时|哪一年|哪年|几月|哪一天|什麼時候|何時|幾月", "二|三|四|五|六|七|八|九|十|百|千|半",
-     false},
+     "什么时候|何时|哪一年|哪年|几月|哪一天|什麼時候|何時|幾月",
+     "二|三|四|五|六|七|八|九|十|百|千|半", false},
     // Japanese
-    {"いくつ|いくら|何個|何人|何回|何本|何枚|何年|何日|何時間|何分|何歳|何台|何件|何度|何パーセント|どのくらい|"
+    {"いくつ|いくら|何個|何人|何回|何本|何枚|何年|何日|何時間|何分|何歳|何台|何件|何度|"
+     "何パーセント|どのくらい|"
      "どれくらい|どれだけ",
      "いつ|何年|何月|何世紀", "二|三|四|五|六|七|八|九|十|百|千|半", false},
 };
@@ -202,8 +204,7 @@ bool AnyNumberOrWord(std::string_view text, auto number, auto word) {
     const uint32_t c = DecodeChar(text, at, &length);
     if (DigitOf(c) >= 0) {
       TakeNumber(text, at, &taken);
-      const bool is_before_letter =
-          at < text.size() && is_letter(DecodeChar(text, at, &length));
+      const bool is_before_letter = at < text.size() && is_letter(DecodeChar(text, at, &length));
       if (number(std::string_view(taken), !is_behind_letter && !is_before_letter)) return true;
       is_behind_letter = false;
     } else if (IsOfWord(c)) {
@@ -259,9 +260,8 @@ bool AskedNumber::IsIn(std::string_view passage) const {
       [&](std::string_view word) {
         if (!number_) return false;
         if (words_.contains(word)) return is_new(word);
-        return std::ranges::any_of(parts_, [&](std::string_view part) {
-          return word.find(part) != word.npos;
-        });
+        return std::ranges::any_of(
+            parts_, [&](std::string_view part) { return word.find(part) != word.npos; });
       });
 }
 

@@ -29,15 +29,16 @@ namespace {
 //   by the question  63.1/80.6   63.1/80.5  58.3/78.4   64.2/81.1  62.0/79.3 %
 // A product of the question's and the claim's shares, or the share of the claim's words that a
 // passage has, add 0.1 points at most.
-constexpr SupportFeatures kWeights = {.question = 3.5,
-                                      .question_covered = 10,
-                                      .question_around = 11,
-                                      .question_window = 2,
+constexpr SupportFeatures kWeights = {.question = 4,
+                                      .question_covered = 9.5,
+                                      .question_around = 9,
+                                      .question_window = 2.5,
                                       .question_heading = 2.5,
-                                      .question_asked = 2.5,
+                                      .question_asked = 3,
                                       .has_number = 2.5,
                                       .asks = -2.5,
                                       .heads = -1.5,
+                                      .question_behind = 9,
                                       .claim = 3,
                                       .copied = 10.5,
                                       .has_whole = 4};
@@ -178,8 +179,8 @@ double SupportOf(const SupportFeatures& f, double claim_share) {
       kWeights.question_around * f.question_around + kWeights.question_window * f.question_window +
       kWeights.question_heading * f.question_heading + kWeights.question_asked * f.question_asked +
       kWeights.has_number * f.has_number + kWeights.asks * f.asks + kWeights.heads * f.heads;
-  const double by_claim =
-      kWeights.claim * f.claim + kWeights.copied * f.copied + kWeights.has_whole * f.has_whole;
+  const double by_claim = kWeights.question_behind * f.question_behind + kWeights.claim * f.claim +
+                          kWeights.copied * f.copied + kWeights.has_whole * f.has_whole;
   return by_question + claim_share * by_claim;
 }
 
@@ -236,7 +237,8 @@ Result<WordSupport::ClaimFeatures> WordSupport::FeaturesOf(std::string_view clai
     SupportFeatures& f = found.features[p];
     f.question = of_question_.bm25[p];
     f.question_covered = of_question_.covered[p];
-    f.question_around = of_question_.around[p];
+    f.question_around = of_question_.around[p] - of_question_.behind[p];
+    f.question_behind = claim_words.words.empty() ? 0 : of_question_.behind[p];
     f.question_window = of_question_.window[p];
     f.question_heading = of_question_.heading[p];
     f.question_asked = asked_[p];

@@ -174,7 +174,8 @@ Result<std::string> TextOf(sqlite3* db, const std::string& sql) {
 // 69.4 % with shares of 0.7, 0.6 and 0.5, and for 69.0 % without related words.
 constexpr size_t kRelatedChars = 4;
 constexpr double kRelatedShare = 0.6;
-// The weight of kEnglishWeakWords beside others of a question: 0.3 and 0.5 gained 0.2 and 0.4 points.
+// The weight of kEnglishWeakWords beside others of a question: 0.3 and 0.5 gained 0.2 and 0.4
+// points.
 constexpr double kWeakWordShare = 0.5;
 
 bool BeginsChar(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }
@@ -446,9 +447,7 @@ Result<std::unique_ptr<WordIndex>> WordIndex::Open(std::string_view bytes) try {
 
 size_t WordIndex::num_passages() const { return database_->lengths().size(); }
 
-Result<WordScores> WordIndex::Score(std::string_view text) const {
-  return ScoreWords(text, false);
-}
+Result<WordScores> WordIndex::Score(std::string_view text) const { return ScoreWords(text, false); }
 
 Result<WordScores> WordIndex::ScoreQuestion(std::string_view question) const {
   return ScoreWords(question, true);

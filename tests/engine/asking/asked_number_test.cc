@@ -42,7 +42,8 @@ TEST(AskedNumberTest, FindsNumbersInManyLanguages) {
 TEST(AskedNumberTest, FindsYearsInManyLanguages) {
   const Asked cases[] = {
       {"When was the mill built?", "It was built in 1871.", "It was built in 40 days."},
-      {"In which year did it burn?", "It burnt in 1899, at night.", "File x1899y and 1.1899 burnt."},
+      {"In which year did it burn?", "It burnt in 1899, at night.",
+       "File x1899y and 1.1899 burnt."},
       {"Wann wurde die Mühle gebaut?", "Im Jahr 1871.", "In 300 Tagen."},
       {"Quand le moulin a-t-il été bâti ?", "En 1871.", "En 300 jours."},
       {"¿Cuándo se construyó el molino?", "En 1871.", "En 300 días."},

@@ -73,7 +73,8 @@ TEST(CiteTest, PrefersANumberWhereTheQuestionAsksForOne) {
   EXPECT_EQ(sample.First("", "How many bicycles of guests does the ferry carry?"), 1);
   EXPECT_EQ(sample.First("", "Whose bicycles does the ferry carry, those of guests?"), 0);
   const Sample german({"Die Fähre der Insel wurde in Harn gebaut.",
-                       "Die Fähre der Insel wurde 1924 gebaut.", "Jeder Gast hat einen Schlüssel."});
+                       "Die Fähre der Insel wurde dort 1924 gebaut.",
+                       "Jeder Gast hat einen Schlüssel."});
   EXPECT_EQ(german.First("", "Wann wurde die Fähre der Insel gebaut?"), 1);
   EXPECT_EQ(german.First("", "Wo wurde die Fähre der Insel gebaut?"), 0);
 }
@@ -87,6 +88,8 @@ TEST(CiteTest, PrefersThePassageBehindTheQuestionsWords) {
   EXPECT_EQ(citations[0].passage, 2u);
   EXPECT_EQ(citations[1].passage, 3u);
   EXPECT_EQ(citations[2].passage, 1u);
+  // The one before may be the one that states a claim.
+  EXPECT_EQ(sample.First("at noon", "At what hour may I open the crypt?"), 1);
 }
 
 TEST(CiteTest, PrefersWordsInTheirOrder) {

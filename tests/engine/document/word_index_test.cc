@@ -124,8 +124,12 @@ TEST(WordIndexTest, CountsHeadingsAndNeighboursALittle) {
   EXPECT_GT(scores->around[5], 0);
   EXPECT_LE(scores->around[5], 0.7f);
   EXPECT_LT(scores->around[1], scores->around[5]);
-  // The passage behind a word counts more than the one before it.
-  EXPECT_FLOAT_EQ(scores->around[3], scores->around[5] / 2);
+  // It is known how much the passages behind a passage count.
+  const auto pump = near.index->Score("pump");
+  ASSERT_TRUE(pump.ok());
+  EXPECT_EQ(pump->around[3], pump->around[5]);
+  EXPECT_FLOAT_EQ(pump->behind[3], pump->around[3] / 2);
+  EXPECT_EQ(pump->behind[5], 0);
 }
 
 TEST(WordIndexTest, CountsRelatedWordsOfAQuestionALittle) {
@@ -137,7 +141,8 @@ TEST(WordIndexTest, CountsRelatedWordsOfAQuestionALittle) {
   const Case cases[] = {
       {{"The mill is old.", "The authorised persons.", "The auto stops."}, "Which authority?", 1},
       {{"Die Brücke ist alt.", "Der Versicherungsnehmer zahlt.", "Der Versuch."},
-       "Welche Versicherungen?", 1},
+       "Welche Versicherungen?",
+       1},
       {{"Most jest stary.", "Wysokość mostów.", "Rower kosztuje mało."}, "Który rowerem?", 2},
       {{"Мост старый.", "Мельница стоит у реки.", "Крыша новая."}, "Кто был на мельницу?", 1}};
   for (const Case& c : cases) {
