@@ -21,7 +21,7 @@ class AskedNumber {
   // was …", "In which year …").
   bool is_asked() const { return number_ || year_; }
   // Whether the passage has a number of the kind that is asked for and that the question does not
-  // name itself. False if none is asked for. Linear: 10 ns for each byte.
+  // name itself. False if none is asked for. Linear.
   bool IsIn(std::string_view passage) const;
 
  private:

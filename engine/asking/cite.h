@@ -36,13 +36,13 @@ struct SupportFeatures {
   // Share of it in a passage that asks and stands at most four before this one; the first one after
   // it counts whole, the second 0.7, the others 0.5.
   double question_asked = 0;
-  double has_number =
-      0;             // 1: the question asks for a number, and the passage has one (AskedNumber)
+  // 1: the question asks for a number or a year, and the passage has one (AskedNumber).
+  double has_number = 0;
   double asks = 0;   // 1: the passage is itself a question
   double heads = 0;  // 1: the passage is a heading
-  // The rest of question_around, where passages behind it count whole (WordScores::behind). 0
-  // without a claim: a passage that states the claim may well stand before the question's words,
-  // one of which nothing else is known does so less often.
+  // The part that question_around lacks because passages behind count half (WordScores::behind). 0
+  // without a claim: passages behind say less than those before, but the one that states the claim
+  // may well stand before the question's words.
   double question_behind = 0;
   // These three count less if the claim's words are few and common, as those of "no".
   double claim = 0;      // BM25 of the claim's words, as `question`

@@ -260,6 +260,9 @@ TEST(WordIndexTest, TakesEmptyAndOddTexts) {
   EXPECT_EQ(sample.Find("plain", 1), Numbers{2});
   EXPECT_EQ(sample.Find(odd, 1), Numbers{0});
   EXPECT_TRUE(sample.index->Score("\xE4\xB8").ok());
+  for (const std::string& question : {std::string("\xE4\xB8"), odd, odd + odd, std::string()}) {
+    EXPECT_TRUE(sample.index->ScoreQuestion(question).ok());
+  }
 }
 
 TEST(WordIndexTest, IsTheSameForTheSameText) {
@@ -293,6 +296,9 @@ void UseDamaged(const std::string& bytes) {
     if (!scores.ok()) check(scores.status());
     if (scores.ok()) {
       EXPECT_EQ(scores->bm25.size(), passages);
+    }
+    if (const auto question = (*index)->ScoreQuestion(text); !question.ok()) {
+      check(question.status());
     }
     const auto words = (*index)->Split(text);
     ASSERT_TRUE(words.ok());
