@@ -200,8 +200,10 @@ Result<WordSupport> WordSupport::Create(const WordIndex& index, std::string_view
   words.has_question_ = std::ranges::any_of(words.of_question_.covered, is_above);
   words.FindAsked();
   const AskedNumber number(question);
-  for (const Passage& passage : passages) {
-    words.has_number_.push_back(number.IsIn(TextOf(text, passage)));
+  for (size_t p = 0; p < passages.size(); ++p) {
+    // Numbers alone make no passage fit a question.
+    const bool fits = words.of_question_.window[p] > 0 || words.of_question_.around[p] > 0;
+    words.has_number_.push_back(fits && number.IsIn(TextOf(text, passages[p])));
   }
   return words;
 } catch (const std::bad_alloc&) {

@@ -133,6 +133,7 @@ TEST(CiteTest, LetsTheQuestionDecideIfTheClaimTellsLittle) {
 TEST(CiteTest, FindsNothingForOtherWordsAndNone) {
   const Sample town(kTown);
   EXPECT_EQ(town.First("zeppelin", "quux?"), -1);
+  EXPECT_EQ(town.First("zeppelin", "How many zeppelins in which year?"), -1);
   EXPECT_EQ(town.First("", ""), -1);
   EXPECT_TRUE(town.CiteMost("slates", "", 0).empty());
 }
