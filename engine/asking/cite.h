@@ -29,14 +29,21 @@ struct CitedPassage {
 struct SupportFeatures {
   double question = 0;          // BM25 of the question's words as a share of their weights, 0..2.2
   double question_covered = 0;  // share of the question that the passage has
-  double question_around = 0;   // share of it that the passage lacks and its surroundings have
+  // Share of it that the passage lacks and its surroundings have; passages behind it count half.
+  double question_around = 0;
   double question_window = 0;   // share of it in the passage and six on either side
   double question_heading = 0;  // share of it in the headings above the passage
   // Share of it in a passage that asks and stands at most four before this one; the first one after
   // it counts whole, the second 0.7, the others 0.5.
   double question_asked = 0;
+  // 1: the question asks for a number or a year, and the passage has one (AskedNumber).
+  double has_number = 0;
   double asks = 0;   // 1: the passage is itself a question
   double heads = 0;  // 1: the passage is a heading
+  // The part that question_around lacks because passages behind count half (WordScores::behind). 0
+  // without a claim: passages behind say less than those before, but the one that states the claim
+  // may well stand before the question's words.
+  double question_behind = 0;
   // These three count less if the claim's words are few and common, as those of "no".
   double claim = 0;      // BM25 of the claim's words, as `question`
   double copied = 0;     // share of the claim in its heaviest run of words that is copied, 0..1
@@ -87,6 +94,7 @@ class WordSupport {
   WordScores of_question_;
   std::vector<bool> asks_;     // [passages]: it is a question
   std::vector<double> asked_;  // [passages]: SupportFeatures::question_asked
+  std::vector<bool> has_number_;  // [passages]
 };
 // With four sentences, as many of 131 right answers of four models had evidence as with all.
 inline constexpr size_t kMostSentences = 4;

@@ -18,8 +18,12 @@ struct WordScores {
   std::vector<float> bm25;     // at most 2.2 (k1 + 1), where a short passage has all words
   std::vector<float> covered;  // weight of the words that the passage itself has, 0..1
   // Weight of the words that it lacks and its surroundings have: its heading and the passages next
-  // to it count 0.7, those beyond 0.4 and 0.2. 0..0.7.
+  // to it count 0.7, those beyond 0.4 and 0.2, and a related word in the passage itself 0.5.
+  // 0..0.7.
   std::vector<float> around;
+  // How much less that is where passages behind it count half: a sentence leaves its subject to one
+  // before it more often than to one behind it. 0..0.35.
+  std::vector<float> behind;
   // Weight of the words that it has itself or one of the six passages on either side of it, 0..1.
   std::vector<float> window;
   std::vector<float> heading;  // weight of the words that the headings above it have, 0..1
@@ -29,6 +33,7 @@ struct WordScores {
 struct Postings {
   std::vector<std::pair<uint32_t, uint32_t>> passages;  // number and count, ascending
   std::vector<uint32_t> headings;  // passages below a heading that has it, ascending
+  std::vector<uint32_t> related;   // passages that have a related word; may be none, in any order
 };
 
 // The weight of a word that `with_word` of `count` passages (or groups) have:
@@ -52,20 +57,25 @@ class ScoreSum {
   WordScores Take() &&;
 
  private:
-  // Notes that the word is in `passage` or about it. A passage before the first is none.
-  void Raise(int64_t passage, float share);
+  // Notes that the word is in `passage` or about it; `share_if_half` where passages behind count
+  // half. A passage before the first is none.
+  void Raise(int64_t passage, float share, float share_if_half);
 
   const std::span<const uint16_t> lengths_;
   const double mean_length_;
   double total_ = 0;  // weights of the words so far
   WordScores scores_;
-  std::vector<float> near_;      // of the word that is added; 1: the passage has it
-  std::vector<size_t> touched_;  // where near_ is above 0
+  std::vector<float> near_;       // of the word that is added; 1: the passage has it
+  std::vector<float> near_half_;  // the same if passages behind count half
+  std::vector<size_t> touched_;   // where near_ is above 0
 };
 
 // English words that say nothing about a passage's subject, and those that make a question, with
 // spaces between them.
 extern const char kEnglishStopWords[];
+// English words that tell little about where an answer stands, with spaces between them: questions
+// use them freely ("happens", "many", "called"), and passages say the same otherwise.
+extern const char kEnglishWeakWords[];
 
 }  // namespace lectern
 

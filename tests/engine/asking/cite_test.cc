@@ -66,6 +66,32 @@ TEST(CiteTest, PrefersTheAnswerToThePassageThatAsks) {
   EXPECT_EQ(town.First("the carpenter", "Who repaired the roof of the chapel?"), 3);
 }
 
+TEST(CiteTest, PrefersANumberWhereTheQuestionAsksForOne) {
+  const Sample sample({"The ferry carries bicycles of the guests of the hotel.",
+                       "The ferry carries up to forty bicycles, at the stern.",
+                       "Every guest of the hotel has a key."});
+  EXPECT_EQ(sample.First("", "How many bicycles of guests does the ferry carry?"), 1);
+  EXPECT_EQ(sample.First("", "Whose bicycles does the ferry carry, those of guests?"), 0);
+  const Sample german({"Die Fähre der Insel wurde in Harn gebaut.",
+                       "Die Fähre der Insel wurde dort 1924 gebaut.",
+                       "Jeder Gast hat einen Schlüssel."});
+  EXPECT_EQ(german.First("", "Wann wurde die Fähre der Insel gebaut?"), 1);
+  EXPECT_EQ(german.First("", "Wo wurde die Fähre der Insel gebaut?"), 0);
+}
+
+// The passage behind the question's words says more about them than the one before.
+TEST(CiteTest, PrefersThePassageBehindTheQuestionsWords) {
+  const Sample sample({"Nothing else is known.", "It opens at noon.", "The chapel has a crypt.",
+                       "It opens at dusk.", "Nothing else is known."});
+  const auto citations = sample.CiteMost("", "At what hour may I open the crypt?", 3);
+  ASSERT_EQ(citations.size(), 3u);
+  EXPECT_EQ(citations[0].passage, 2u);
+  EXPECT_EQ(citations[1].passage, 3u);
+  EXPECT_EQ(citations[2].passage, 1u);
+  // The one before may be the one that states a claim.
+  EXPECT_EQ(sample.First("at noon", "At what hour may I open the crypt?"), 1);
+}
+
 TEST(CiteTest, PrefersWordsInTheirOrder) {
   const Sample sample({"The garden of the school feeds the goats of the town.",
                        "The goats of the school feed on the garden of the town.",
@@ -107,6 +133,7 @@ TEST(CiteTest, LetsTheQuestionDecideIfTheClaimTellsLittle) {
 TEST(CiteTest, FindsNothingForOtherWordsAndNone) {
   const Sample town(kTown);
   EXPECT_EQ(town.First("zeppelin", "quux?"), -1);
+  EXPECT_EQ(town.First("zeppelin", "How many zeppelins in which year?"), -1);
   EXPECT_EQ(town.First("", ""), -1);
   EXPECT_TRUE(town.CiteMost("slates", "", 0).empty());
 }

@@ -124,6 +124,52 @@ TEST(WordIndexTest, CountsHeadingsAndNeighboursALittle) {
   EXPECT_GT(scores->around[5], 0);
   EXPECT_LE(scores->around[5], 0.7f);
   EXPECT_LT(scores->around[1], scores->around[5]);
+  // It is known how much the passages behind a passage count.
+  const auto pump = near.index->Score("pump");
+  ASSERT_TRUE(pump.ok());
+  EXPECT_EQ(pump->around[3], pump->around[5]);
+  EXPECT_FLOAT_EQ(pump->behind[3], pump->around[3] / 2);
+  EXPECT_EQ(pump->behind[5], 0);
+}
+
+TEST(WordIndexTest, CountsRelatedWordsOfAQuestionALittle) {
+  struct Case {
+    Strings lines;
+    const char* question;
+    uint32_t passage;
+  };
+  const Case cases[] = {
+      {{"The mill is old.", "The authorised persons.", "The auto stops."}, "Which authority?", 1},
+      {{"Die Brücke ist alt.", "Der Versicherungsnehmer zahlt.", "Der Versuch."},
+       "Welche Versicherungen?",
+       1},
+      {{"Most jest stary.", "Wysokość mostów.", "Rower kosztuje mało."}, "Który rowerem?", 2},
+      {{"Мост старый.", "Мельница стоит у реки.", "Крыша новая."}, "Кто был на мельницу?", 1}};
+  for (const Case& c : cases) {
+    const SampleIndex sample(c.lines);
+    const auto scores = sample.index->ScoreQuestion(c.question);
+    ASSERT_TRUE(scores.ok()) << scores.status().message();
+    for (uint32_t p = 0; p < c.lines.size(); ++p) {
+      EXPECT_EQ(scores->covered[p], 0) << c.question;
+      EXPECT_EQ(scores->around[p] > 0, p == c.passage) << c.question << " " << p;
+    }
+    const auto as_text = sample.index->Score(c.question);
+    ASSERT_TRUE(as_text.ok());
+    EXPECT_EQ(as_text->around, std::vector<float>(c.lines.size())) << c.question;
+  }
+  // Numbers and short words that begin alike are others.
+  const SampleIndex numbers({"In 10001 cases.", "It is an ore.", "Nothing."});
+  EXPECT_EQ(numbers.index->ScoreQuestion("10000 orb")->around, std::vector<float>(3));
+}
+
+TEST(WordIndexTest, WordsThatTellLittleCountHalfInQuestions) {
+  const SampleIndex sample({"The many happen.", "The ferry.", "Nothing of it."});
+  const auto text = sample.index->Score("many ferry"),
+             question = sample.index->ScoreQuestion("many ferry");
+  ASSERT_TRUE(text.ok() && question.ok());
+  EXPECT_NEAR(text->covered[0], 0.5, 1e-6);
+  EXPECT_NEAR(question->covered[0], 1.0 / 3, 1e-6);
+  EXPECT_NEAR(question->covered[1], 2.0 / 3, 1e-6);
 }
 
 // Passages 1 to 13 are at most six away from the seventh.
@@ -214,6 +260,9 @@ TEST(WordIndexTest, TakesEmptyAndOddTexts) {
   EXPECT_EQ(sample.Find("plain", 1), Numbers{2});
   EXPECT_EQ(sample.Find(odd, 1), Numbers{0});
   EXPECT_TRUE(sample.index->Score("\xE4\xB8").ok());
+  for (const std::string& question : {std::string("\xE4\xB8"), odd, odd + odd, std::string()}) {
+    EXPECT_TRUE(sample.index->ScoreQuestion(question).ok());
+  }
 }
 
 TEST(WordIndexTest, IsTheSameForTheSameText) {
@@ -247,6 +296,9 @@ void UseDamaged(const std::string& bytes) {
     if (!scores.ok()) check(scores.status());
     if (scores.ok()) {
       EXPECT_EQ(scores->bm25.size(), passages);
+    }
+    if (const auto question = (*index)->ScoreQuestion(text); !question.ok()) {
+      check(question.status());
     }
     const auto words = (*index)->Split(text);
     ASSERT_TRUE(words.ok());

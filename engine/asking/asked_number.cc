@@ -1,0 +1,268 @@
+#include "engine/asking/asked_number.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+
+#include "engine/model/tokenizer/unicode_classes.h"
+
+namespace lectern {
+namespace {
+
+// How a language asks for numbers. Every list has '|' between its entries, which are in small
+// letters. A phrase that begins with '^' counts at the beginning of a question alone: elsewhere
+// "quand il pleut" is a condition. Number words that are common in other senses, such as articles,
+// are left out.
+struct AskingLanguage {
+  std::string_view numbers;  // phrases that ask for a number
+  std::string_view years;    // phrases that ask for a time, of which years are recognised
+  std::string_view words;    // number words
+  bool has_spaces = true;    // false: a phrase and a number word may stand within other characters
+};
+// English was measured (kWeights in cite.cc); the others follow it, by hand.
+constexpr AskingLanguage kLanguages[] = {
+    {"how many|how much|how long|how often|how old|how far|how large|how big|how high|how small|"
+     "how fast|how wide|how deep|how tall|how late|how early|how soon|how short|how few|how heavy|"
+     "by how|number of|what number|what amount|what percentage|what percent|what share|"
+     "what fraction|what proportion|what rate|what size|what age|what price|what version|what port|"
+     "what value|which number|which version|which port",
+     "when was|when were|when did|when is|when are|when will|when has|when had|what year|"
+     "which year|what date|which date|what day|which day|what month|which month|what century|"
+     "which century|what decade|which decade|since when|until when|how long ago",
+     "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|"
+     "sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|"
+     "hundred|thousand|million|billion|half|once|twice|dozen|zero|third|quarter"},
+    // German
+    {"wie viel|wie viele|wie vielen|wieviel|wieviele|wie lang|wie lange|wie oft|wie alt|wie weit|"
+     "wie groß|wie hoch|wie schnell|wie schwer|wie tief|wie breit|um wie|welche nummer|"
+     "welche version|welcher anteil|welchen anteil|wie teuer|anzahl|prozentsatz",
+     "wann|welchem jahr|welches jahr|welchem jahrhundert|welchem tag",
+     "zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|fünfzehn|zwanzig|dreißig|vierzig|"
+     "fünfzig|sechzig|siebzig|achtzig|neunzig|hundert|tausend|million|millionen|halb|hälfte|"
+     "einmal|zweimal|dreimal|drittel|viertel|dutzend|null"},
+    // French
+    {"combien|quel nombre|quel pourcentage|quel âge|quelle taille|quelle version|quel prix|"
+     "quelle part|quelle distance|quelle durée",
+     "^quand|depuis quand|jusqu à quand|quelle année|quelle date|quel siècle|quel jour",
+     "deux|trois|quatre|cinq|six|sept|huit|neuf|dix|onze|douze|treize|quatorze|quinze|seize|vingt|"
+     "trente|quarante|cinquante|soixante|cent|cents|mille|million|millions|milliard|moitié|tiers|"
+     "quart|douzaine|zéro"},
+    // Spanish
+    {"cuánto|cuánta|cuántos|cuántas|cuantos|cuantas|qué porcentaje|qué número|"
+     "qué versión|qué edad|qué tamaño|qué precio|qué distancia|número de",
+     "cuándo|^cuando|qué año|que año|qué fecha|qué siglo|qué día",
+     "dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince|veinte|"
+     "treinta|cuarenta|cincuenta|sesenta|setenta|ochenta|noventa|cien|ciento|cientos|mil|millón|"
+     "millones|mitad|tercio|docena|cero"},
+    // Italian
+    {"quanto|quanta|quanti|quante|quale percentuale|che percentuale|quale numero|quale versione|"
+     "che età|numero di",
+     "^quando|da quando|che anno|quale anno|quale data|che giorno|quale secolo|che secolo",
+     "due|tre|quattro|cinque|sei|sette|otto|nove|dieci|undici|dodici|quindici|venti|trenta|"
+     "quaranta|cinquanta|sessanta|settanta|ottanta|novanta|cento|mille|mila|milione|milioni|metà|"
+     "terzo|quarto|dozzina|zero"},
+    // Portuguese
+    {"quanto|quanta|quantos|quantas|que porcentagem|que percentagem|qual a percentagem|"
+     "qual porcentagem|que número|qual número|que versão|qual versão|que idade|qual a idade",
+     "^quando|desde quando|que ano|qual ano|que data|qual data|que século|que dia",
+     "dois|duas|três|quatro|cinco|seis|sete|oito|nove|dez|onze|doze|treze|quinze|vinte|trinta|"
+     "quarenta|cinquenta|sessenta|setenta|oitenta|noventa|cem|cento|mil|milhão|milhões|metade|"
+     "terço|dúzia|zero"},
+    // Dutch
+    {"hoeveel|hoe lang|hoe vaak|hoe oud|hoe ver|hoe groot|hoe hoog|hoe snel|hoe zwaar|hoe diep|"
+     "hoe breed|welk percentage|welk nummer|welke versie|welk aantal|aantal",
+     "^wanneer|sinds wanneer|tot wanneer|welk jaar|welke datum|welke eeuw|welke dag",
+     "twee|drie|vier|vijf|zes|zeven|acht|negen|tien|elf|twaalf|vijftien|twintig|dertig|veertig|"
+     "vijftig|zestig|zeventig|tachtig|negentig|honderd|duizend|miljoen|half|helft|tweemaal|"
+     "dozijn|nul"},
+    // Polish
+    {"ile|ilu|iloma|jak długo|jak często|jak daleko|jak duży|jak duża|jak duże|jak wysoki|"
+     "jak wysoka|w jakim wieku|jaki procent|jaka liczba|jaka część|która wersja|liczba",
+     "^kiedy|od kiedy|do kiedy|którym roku|jakim roku|który rok|którego roku|jaka data|którym "
+     "wieku",
+     "dwa|dwie|dwóch|trzy|trzech|cztery|czterech|pięć|pięciu|sześć|siedem|osiem|dziewięć|dziesięć|"
+     "jedenaście|dwanaście|piętnaście|dwadzieścia|trzydzieści|czterdzieści|pięćdziesiąt|sto|"
+     "dwieście|trzysta|pięćset|tysiąc|tysiące|tysięcy|milion|miliony|milionów|połowa|połowę|tuzin|"
+     "zero"},
+    // Russian
+    {"сколько|скольких|скольким|насколько|как долго|как часто|как далеко|какой процент|"
+     "какова доля|какое число|какая версия|какой версии|какого размера|какой возраст|"
+     "какого возраста|число",
+     "^когда|с каких пор|каком году|какой год|какого года|какая дата|каком веке|какого числа",
+     "два|две|двух|три|трёх|трех|четыре|четырёх|четырех|пять|пяти|шесть|шести|семь|семи|восемь|"
+     "девять|десять|десяти|одиннадцать|двенадцать|пятнадцать|двадцать|тридцать|сорок|пятьдесят|"
+     "шестьдесят|сто|ста|двести|триста|пятьсот|тысяча|тысячи|тысяч|миллион|миллиона|миллионов|"
+     "половина|половину|треть|четверть|дюжина|ноль"},
+    // Arabic
+    {"كم|بكم|ما عدد|ما نسبة|ما هي نسبة|ما هو عدد", "متى|منذ متى|أي عام|أي سنة|أي قرن|أي تاريخ",
+     "اثنان|اثنين|اثنتان|ثلاثة|ثلاث|أربعة|أربع|خمسة|خمس|ستة|ست|سبعة|سبع|ثمانية|ثماني|تسعة|تسع|"
+     "عشرة|عشر|عشرون|عشرين|ثلاثون|ثلاثين|أربعون|أربعين|خمسون|خمسين|مئة|مائة|ألف|آلاف|مليون|نصف|"
+     "ثلث|ربع"},
+    // Hindi
+    {"कितना|कितनी|कितने|कितनों|कितनी बार|कौन सा संस्करण|किस संस्करण",
+     "कब|किस वर्ष|किस साल|कौन सा वर्ष|किस तारीख|किस सदी|किस दिन",
+     "दो|तीन|चार|पाँच|पांच|छह|छः|सात|आठ|नौ|दस|ग्यारह|बारह|पंद्रह|बीस|तीस|चालीस|पचास|साठ|"
+     "सत्तर|अस्सी|नब्बे|सौ|हज़ार|हजार|लाख|करोड़|आधा|आधे|तिहाई|चौथाई|शून्य"},
+    // Chinese
+    {"多少|几个|几次|几年|几天|几种|几人|几岁|多久|多长|多大|多高|多远|多快|多重|多深|哪个版本|"
+     "幾個|幾次|"
+     "幾天|幾種|幾人|幾歲|多長|多遠|哪個版本",
+     "什么时候|何时|哪一年|哪年|几月|哪一天|什麼時候|何時|幾月",
+     "二|三|四|五|六|七|八|九|十|百|千|半", false},
+    // Japanese
+    {"いくつ|いくら|何個|何人|何回|何本|何枚|何年|何日|何時間|何分|何歳|何台|何件|何度|"
+     "何パーセント|どのくらい|"
+     "どれくらい|どれだけ",
+     "いつ|何年|何月|何世紀", "二|三|四|五|六|七|八|九|十|百|千|半", false},
+};
+
+// Calls `take` with each entry of a list.
+void ForEachEntry(std::string_view list, auto take) {
+  while (!list.empty()) {
+    const size_t end = std::min(list.find('|'), list.size());
+    take(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+// The digit that a character stands for, or -1: ASCII, Arabic, Persian, Devanagari and wide ones.
+int DigitOf(uint32_t c) {
+  for (const uint32_t zero : {0x30u, 0x660u, 0x6F0u, 0x966u, 0xFF10u}) {
+    if (c >= zero && c < zero + 10) return static_cast<int>(c - zero);
+  }
+  return -1;
+}
+
+// Whether words are made of it. Marks are the vowel signs of Devanagari.
+bool IsOfWord(uint32_t c) {
+  if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_ME;
+}
+
+// The question in small letters, with one space for everything between its words and at its ends.
+std::string Spaced(std::string_view question) {
+  std::string spaced = " ";
+  for (size_t at = 0, length; at < question.size(); at += length) {
+    const uint32_t c = DecodeChar(question, at, &length);
+    if (IsOfWord(c) || DigitOf(c) >= 0) {
+      AppendChar(LowerCase(c), &spaced);
+    } else if (spaced.back() != ' ') {
+      spaced += ' ';
+    }
+  }
+  if (spaced.back() != ' ') spaced += ' ';
+  return spaced;
+}
+
+// Whether a spaced question has one of these phrases.
+bool HasPhrase(std::string_view spaced, std::string_view phrases, bool has_spaces) {
+  bool has = false;
+  ForEachEntry(phrases, [&](std::string_view phrase) {
+    const bool begins = phrase.starts_with('^');
+    std::string wanted(phrase.substr(begins));
+    if (has_spaces) wanted = " " + wanted + " ";
+    has = has || (begins ? spaced.starts_with(wanted) : spaced.find(wanted) != spaced.npos);
+  });
+  return has;
+}
+
+// Appends the number that begins at `at`, its digits in ASCII, and moves `at` behind it. "1.5" and
+// "10,000" are one number; a full stop behind a number is no part of it.
+void TakeNumber(std::string_view text, size_t& at, std::string* number) {
+  for (size_t length, next_length; at < text.size(); at += length) {
+    const uint32_t c = DecodeChar(text, at, &length);
+    if (DigitOf(c) >= 0) {
+      *number += static_cast<char>('0' + DigitOf(c));
+    } else if ((c == '.' || c == ',') && at + 1 < text.size() &&
+               DigitOf(DecodeChar(text, at + 1, &next_length)) >= 0) {
+      *number += static_cast<char>(c);
+    } else {
+      return;
+    }
+  }
+}
+
+// Appends the word that begins at `at`, in small letters, and moves `at` behind it.
+void TakeWord(std::string_view text, size_t& at, std::string* word) {
+  for (size_t length; at < text.size(); at += length) {
+    const uint32_t c = DecodeChar(text, at, &length);
+    if (!IsOfWord(c)) return;
+    AppendChar(LowerCase(c), word);
+  }
+}
+
+// Passes the numbers and the words of a text on: number(digits, stands_alone) and word(letters).
+// Ends when either returns true, and returns that. A number stands alone if it touches no letter,
+// but those of Chinese and Japanese, which write the word for "year" right behind it.
+bool AnyNumberOrWord(std::string_view text, auto number, auto word) {
+  std::string taken;
+  const auto is_letter = [](uint32_t c) { return c < 0x2E80 && IsOfWord(c); };
+  bool is_behind_letter = false;
+  for (size_t at = 0, length; at < text.size();) {
+    taken.clear();
+    const uint32_t c = DecodeChar(text, at, &length);
+    if (DigitOf(c) >= 0) {
+      TakeNumber(text, at, &taken);
+      const bool is_before_letter = at < text.size() && is_letter(DecodeChar(text, at, &length));
+      if (number(std::string_view(taken), !is_behind_letter && !is_before_letter)) return true;
+      is_behind_letter = false;
+    } else if (IsOfWord(c)) {
+      TakeWord(text, at, &taken);
+      if (word(std::string_view(taken))) return true;
+      is_behind_letter = is_letter(c);
+    } else {
+      is_behind_letter = false;
+      at += length;
+    }
+  }
+  return false;
+}
+
+// 1000 to 2099.
+bool IsYear(std::string_view digits) {
+  return digits.size() == 4 && digits.find_first_of(".,") == digits.npos &&
+         (digits[0] == '1' || digits.starts_with("20"));
+}
+
+}  // namespace
+
+AskedNumber::AskedNumber(std::string_view question) {
+  const std::string spaced = Spaced(question);
+  for (const AskingLanguage& language : kLanguages) {
+    year_ = year_ || HasPhrase(spaced, language.years, language.has_spaces);
+    if (!HasPhrase(spaced, language.numbers, language.has_spaces)) continue;
+    number_ = true;
+    ForEachEntry(language.words, [&](std::string_view word) {
+      if (language.has_spaces) {
+        words_.insert(word);
+      } else if (spaced.find(word) == spaced.npos) {
+        parts_.push_back(word);
+      }
+    });
+  }
+  if (!is_asked()) return;
+  const auto note = [&](std::string_view one, bool = true) {
+    named_.emplace(one);
+    return false;
+  };
+  (void)AnyNumberOrWord(question, note, note);
+}
+
+bool AskedNumber::IsIn(std::string_view passage) const {
+  if (!is_asked()) return false;
+  const auto is_new = [&](std::string_view one) { return !named_.contains(std::string(one)); };
+  return AnyNumberOrWord(
+      passage,
+      [&](std::string_view digits, bool stands_alone) {
+        return (number_ || (stands_alone && IsYear(digits))) && is_new(digits);
+      },
+      [&](std::string_view word) {
+        if (!number_) return false;
+        if (words_.contains(word)) return is_new(word);
+        return std::ranges::any_of(
+            parts_, [&](std::string_view part) { return word.find(part) != word.npos; });
+      });
+}
+
+}  // namespace lectern
