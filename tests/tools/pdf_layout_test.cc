@@ -342,6 +342,49 @@ TEST(PdfLayoutTest, SoftHyphensWithinLinesGo) {
             "an example of it\n");
 }
 
+std::string InXml(std::string text) {
+  for (size_t at = 0; (at = text.find('&', at)) != std::string::npos; ++at) {
+    text.replace(at, 1, "&amp;");
+  }
+  return text;
+}
+
+TEST(PdfLayoutTest, AddressesThatLinesDivideAreMadeWhole) {
+  for (const std::string address :
+       {"https://|example.org/a", "(http://|example.org),", "http://example.org/a/|b/c.html).",
+        "https://example.org/a-|b.html", "https://lists.example.org/list?|can=1&q=2",
+        "https://example.org/list?can=1&|q=fixed", "https://example.org/a.html#|Part_2",
+        "http://www.example.|co.uk/a", "http://example.org/a-1.|html),", "www.example.|org",
+        "www.example.org/a_|b", "https://example.org|/a/b", "https://example.org/a|?b=c",
+        "ftp://example.org/|pub/a.tar.gz"}) {
+    const size_t cut = address.find('|');
+    const std::string first = address.substr(0, cut), second = address.substr(cut + 1);
+    EXPECT_EQ(Wrapped(InXml(first), InXml(second)), first + second);
+  }
+  // Over three lines.
+  const std::string text =
+      PageText()
+          .Block(50, 50,
+                 {"The sources are at https://example.org/a/", "a-very-long-folder/with/",
+                  "sources-1.2.tar.gz for everybody."})
+          .Text();
+  EXPECT_NE(text.find("https://example.org/a/a-very-long-folder/with/sources-1.2.tar.gz for"),
+            std::string::npos)
+      << text;
+}
+
+TEST(PdfLayoutTest, WordsBehindAnAddressAreNotOfIt) {
+  for (const std::string words :
+       {"https://example.org/ and", "https://example.org/a the", "(https://example.org) that",
+        "https://example.org. Then", "https://example.org/ e.g. that",
+        "https://example.org/ and/or", "https://example.org? Yes", "www.example.org, it",
+        "https:// and", "a/ b/c", "a.b. c.org", "https://example.org/ (a)",
+        "https://example.org/ 2019"}) {
+    const size_t space = words.find(' ');
+    EXPECT_EQ(Wrapped(words.substr(0, space), words.substr(space + 1)), words);
+  }
+}
+
 // --- tables -------------------------------------------------------------------------------------
 
 TEST(PdfLayoutTest, TablesAreReadByRow) {

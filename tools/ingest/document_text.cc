@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/divided_address.h"
 #include "tools/ingest/letter_forms.h"
 #include "tools/ingest/outline_headings.h"
 #include "tools/ingest/scripts.h"
@@ -361,6 +362,12 @@ bool DocumentText::SoftHyphensAreHyphens() const {
 void DocumentText::AppendBreak(LineBreak before, std::string_view last_text, std::string_view text,
                                const HyphenJudge& judge, std::string& out) const {
   constexpr std::string_view kBreaks[] = {"\n\n", "\n", " ", " | "};
+  if (before == LineBreak::kLine || before == LineBreak::kWrap) {
+    const std::string_view hyphen = EndingHyphen(last_text) == 1 ? "-" : "";
+    out += hyphen;
+    if (AddressGoesOn(out, text)) return;
+    out.resize(out.size() - hyphen.size());
+  }
   if (before == LineBreak::kLine && EndsInPart(last_text, text)) before = LineBreak::kWrap;
   if (before == LineBreak::kWrap && EndingHyphen(last_text) > 0) {
     const HyphenEnd end = judge.Decide(last_text, text);
