@@ -54,7 +54,7 @@ bool LooksLikeAddress(std::string_view part) {
          (part.find_first_of("/=&#%_~") != std::string_view::npos || HasNameWithStop(part));
 }
 
-// What follows the last full stop of an address, by itself.
+// The name behind the last full stop of an address, by itself.
 bool IsEndOfName(std::string_view part) {
   constexpr std::string_view kEnds[] = {"com", "edu", "gov", "htm", "html", "net",
                                         "org", "pdf", "php", "txt", "xml"};
