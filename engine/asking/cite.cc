@@ -163,6 +163,20 @@ std::string_view TextOf(std::string_view text, const Passage& passage) {
   return text.substr(passage.begin, passage.end - passage.begin);
 }
 
+// Whether a passage is an entry of a table of contents or of an index: leader dots, four at least,
+// with or without spaces between them, and behind them a page's number or label.
+bool IsContentsEntry(std::string_view passage) {
+  const size_t last = passage.rfind('.');
+  if (last == std::string_view::npos) return false;
+  std::string_view label = passage.substr(last + 1);
+  label.remove_prefix(std::min(label.find_first_not_of(' '), label.size()));
+  const bool is_label = !label.empty() && label.size() <= 8 &&
+                        (label.find_first_of("0123456789") != std::string_view::npos ||
+                         label.find_first_not_of("ivxlcdm") == std::string_view::npos);
+  const std::string_view dots = passage.substr(0, last + 1);
+  return is_label && (dots.ends_with("....") || dots.ends_with(". . . ."));
+}
+
 Status AddCopies(const WordIndex& index, std::string_view text, std::span<const Passage> passages,
                  const ClaimWords& claim, const std::vector<uint32_t>& candidates,
                  std::vector<SupportFeatures>& features) {
@@ -214,6 +228,8 @@ void WordSupport::FindAsked() {
   asked_.resize(passages_.size());
   for (size_t p = 0; p < passages_.size(); ++p) {
     asks_.push_back(EndsAsQuestion(TextOf(text_, passages_[p])));
+    heads_.push_back(passages_[p].kind == PassageKind::kHeading ||
+                     IsContentsEntry(TextOf(text_, passages_[p])));
     if (!asks_[p]) continue;
     const size_t behind = std::min(std::size(kBehindQuestion), passages_.size() - p - 1);
     for (size_t i = 0; i < behind; ++i) {
@@ -250,7 +266,7 @@ Result<WordSupport::ClaimFeatures> WordSupport::FeaturesOf(std::string_view clai
     f.question_asked = asked_[p];
     f.has_number = has_number_[p];
     f.asks = asks_[p];
-    f.heads = passages_[p].kind == PassageKind::kHeading;
+    f.heads = heads_[p];
     f.claim = telling * of_claim.bm25[p];
     f.copied *= telling;
     f.has_whole *= telling;

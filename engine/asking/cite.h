@@ -39,7 +39,7 @@ struct SupportFeatures {
   // 1: the question asks for a number or a year, and the passage has one (AskedNumber).
   double has_number = 0;
   double asks = 0;   // 1: the passage is itself a question
-  double heads = 0;  // 1: the passage is a heading
+  double heads = 0;  // 1: the passage is a heading, or an entry of a table of contents
   // The part that question_around lacks because passages behind count half (WordScores::behind). 0
   // without a claim: passages behind say less than those before, but the one that states the claim
   // may well stand before the question's words.
@@ -93,6 +93,7 @@ class WordSupport {
   bool has_question_ = false;
   WordScores of_question_;
   std::vector<bool> asks_;     // [passages]: it is a question
+  std::vector<bool> heads_;    // [passages]: it is a heading or an entry of contents
   std::vector<double> asked_;  // [passages]: SupportFeatures::question_asked
   std::vector<bool> has_number_;  // [passages]
 };

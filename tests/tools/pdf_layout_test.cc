@@ -385,6 +385,65 @@ TEST(PdfLayoutTest, WordsBehindAnAddressAreNotOfIt) {
   }
 }
 
+// --- tables of contents -------------------------------------------------------------------------
+
+const std::string kDots = " . . . . . . . . . . . .";
+
+TEST(PdfLayoutTest, EntriesOfContentsAreLines) {
+  // As LaTeX sets them and pdftotext parts them: numbers, titles and pages are columns; a chapter
+  // has no dots.
+  const std::string text = PageText()
+                               .Word(50, 62, 10, "1")
+                               .Block(70, 62, {"Scope of this document"})
+                               .Block(70, 76, {"1.1", "1.2", "1.3"})
+                               .Block(100, 76,
+                                      {"Getting started" + kDots, "Debian mentors" + kDots,
+                                       "Registering as a member" + kDots})
+                               .Word(395, 62, 5, "3")
+                               .Block(395, 76, {"5", "6", "7"})
+                               .Block(50, 300, {"The text begins here, behind it."})
+                               .Text();
+  EXPECT_EQ(text,
+            "1 Scope of this document 3\n1.1 Getting started .... 5\n1.2 Debian mentors .... 6\n"
+            "1.3 Registering as a member .... 7\n\nThe text begins here, behind it.\n");
+}
+
+TEST(PdfLayoutTest, ATitleOfTwoLinesStandsAmongTheEntries) {
+  const std::string text = PageText()
+                               .Block(50, 50,
+                                      {"Alpha of it" + kDots, "Beta, which has a title that is too",
+                                       "long" + kDots, "Gamma of it" + kDots})
+                               .Word(395, 50, 5, "i")
+                               .Block(395, 74, {"iv", "xii"})
+                               .Text();
+  EXPECT_EQ(text,
+            "Alpha of it .... i\nBeta, which has a title that is too\nlong .... iv\n"
+            "Gamma of it .... xii\n");
+}
+
+TEST(PdfLayoutTest, TwoColumnsOfAnIndexStayApart) {
+  const std::string text =
+      PageText()
+          .Block(50, 50, {"apple" + kDots + " 1", "bread" + kDots + " 2", "cheese" + kDots + " 3"})
+          .Block(300, 50, {"D", "dates" + kDots + " 4", "eggs" + kDots + " 5"})
+          .Text();
+  EXPECT_LT(text.find("cheese .... 3"), text.find("D\n"));
+  EXPECT_LT(text.find("D\n"), text.find("dates .... 4"));
+}
+
+TEST(PdfLayoutTest, OtherDotsStay) {
+  const std::string map = PageText()
+                              .Block(50, 50,
+                                     {". . . . . . E . 1", ". * . . . . . . 2", ". . . . . . . . 3",
+                                      ". . . # . . . . 4"})
+                              .Text();
+  EXPECT_EQ(map.find("...."), std::string::npos) << map;
+  EXPECT_NE(map.find(". * . . . . . ."), std::string::npos) << map;
+  const std::string form =
+      PageText().Block(50, 50, {"Name: ............", "Date: ........"}).Text();
+  EXPECT_NE(form.find("Name: ............"), std::string::npos) << form;
+}
+
 // --- tables -------------------------------------------------------------------------------------
 
 TEST(PdfLayoutTest, TablesAreReadByRow) {

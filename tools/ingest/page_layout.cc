@@ -11,6 +11,7 @@
 #include "tools/ingest/column_headings.h"
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/column_sections.h"
+#include "tools/ingest/leader_lines.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
@@ -302,8 +303,9 @@ class PageWriter {
     out.is_footnote = is_footnote_[line.block];
     out.before = next_;
     const bool begins_item = BeginsItem(words.front().text);
+    const bool was_entry = std::exchange(is_entry_, line.is_entry);
     if (next_ == LineBreak::kLine) {
-      const bool is_line = begins_item || is_program_text_;
+      const bool is_line = begins_item || is_program_text_ || is_entry_ || was_entry;
       out.before = is_line ? LineBreak::kLine : BreakBefore(words);
       lines_.back().is_full = out.before == LineBreak::kWrap;
     }
@@ -430,6 +432,7 @@ class PageWriter {
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
   bool is_program_text_ = false;
+  bool is_entry_ = false;  // its last line is PdfLine::is_entry
   PdfBox block_;  // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;           // of its last line
@@ -448,6 +451,7 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
     page = WithWholeLines(page);
     if (letters.IsRightToLeft()) gutters = OrderTextFromRight(page);
   } else {
+    JoinLeaderLines(page);
     JoinMarkers(page);
     gutters = OrderText(page);
     MoveHeadings(page);

@@ -41,6 +41,7 @@ struct PdfLine {
   // The column of a section (column_sections.h) that it stands in, else 0: no table has lines of
   // two areas.
   size_t area = 0;
+  bool is_entry = false;  // of a table of contents (leader_lines.h): a line of its own
 };
 
 struct PdfPage {

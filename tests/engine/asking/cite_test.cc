@@ -66,6 +66,20 @@ TEST(CiteTest, PrefersTheAnswerToThePassageThatAsks) {
   EXPECT_EQ(town.First("the carpenter", "Who repaired the roof of the chapel?"), 3);
 }
 
+// An entry of a table of contents repeats a heading and states nothing: of two passages that are
+// equal but for the dots the other one is taken.
+TEST(CiteTest, EntriesOfContentsComeBehindOtherPassages) {
+  for (const std::string dots : {"....", ". . . . . .", "......"}) {
+    const Sample sample({"Opening hours of the town's mill " + dots + " 12",
+                         "Prices " + dots + " iv", "The ferry leaves on Sundays.",
+                         "A boat goes to the island.", "Nobody may swim here.",
+                         "Bread is sold at the gate.", "Opening hours of the town's mill in 12"});
+    EXPECT_EQ(sample.First("", "What are the opening hours of the mill?"), 6) << dots;
+  }
+  const Sample stops({"The opening hours of the mill are ... 12", "A boat goes to the island."});
+  EXPECT_EQ(stops.First("", "What are the opening hours of the mill?"), 0);
+}
+
 TEST(CiteTest, PrefersANumberWhereTheQuestionAsksForOne) {
   const Sample sample({"The ferry carries bicycles of the guests of the hotel.",
                        "The ferry carries up to forty bicycles, at the stern.",

@@ -1,0 +1,280 @@
+#include "tools/ingest/leader_lines.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tools/ingest/characters.h"
+
+namespace lectern::tools {
+namespace {
+
+// Dots that make leaders: more than an ellipsis has.
+constexpr size_t kMinDots = 5;
+// Lines with leaders that make a page of contents: a form has one or two.
+constexpr size_t kMinLeaderLines = 3;
+// In heights of the lines: how far apart the middles of an entry's parts may be, and the right
+// ends of page numbers.
+constexpr double kEntryLevel = 0.35, kNumberEdge = 0.5;
+constexpr double kNumberGap = 4;  // between a number and its title, as JoinMarkers has it
+// Lines that are looked at beside one: a page has few at one height, but a hostile one may have
+// many.
+constexpr size_t kMostBeside = 64;
+// Words of what stands left of a title ("Appendix A") and right of the dots ("page 5").
+constexpr size_t kMostWordsBeside = 2;
+constexpr std::string_view kLeaders = "....";
+
+// The number of dots of a word that is nothing else; 0: it is something else.
+size_t DotsOf(std::string_view word) {
+  size_t dots = 0;
+  while (!word.empty()) {
+    const std::string_view ellipsis = "…";
+    if (word.starts_with('.')) {
+      ++dots;
+      word.remove_prefix(1);
+    } else if (word.starts_with(ellipsis)) {
+      dots += 3;
+      word.remove_prefix(ellipsis.size());
+    } else {
+      return 0;
+    }
+  }
+  return dots;
+}
+
+// Words [begin, end) of a line that are leader dots; begin == end: it has none.
+struct Leaders {
+  size_t begin = 0, end = 0;
+};
+Leaders LeadersOf(const PdfLine& line) {
+  for (size_t i = 0; i < line.words.size(); ++i) {
+    size_t dots = 0, end = i;
+    for (size_t more; end < line.words.size() && (more = DotsOf(line.words[end].text)) > 0; ++end) {
+      dots += more;
+    }
+    if (dots >= kMinDots) return {i, end};
+    i = std::max(i, end);
+  }
+  return {};
+}
+
+// "12", "A-3", "xiv": a page's number or label.
+bool IsLabel(const std::string& word) {
+  return word.size() <= 8 && (std::any_of(word.begin(), word.end(), IsAsciiDigit) ||
+                              word.find_first_not_of("ivxlcdm") == std::string::npos);
+}
+bool IsPageLabel(const PdfLine& line) {
+  return line.words.size() <= kMostWordsBeside && IsLabel(line.words.back().text);
+}
+
+// Whether a line is a whole entry: a word of two letters or more, dots, and a number or "iv".
+bool IsWhole(const PdfLine& line) {
+  const Leaders leaders = LeadersOf(line);
+  if (leaders.begin == leaders.end || leaders.end == line.words.size()) return false;
+  const auto is_letter = [](char c) { return IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80; };
+  const auto begin = line.words.begin();
+  return std::any_of(begin, begin + static_cast<ptrdiff_t>(leaders.begin),
+                     [&](const PdfWord& word) {
+                       return std::count_if(word.text.begin(), word.text.end(), is_letter) >= 2;
+                     }) &&
+         IsLabel(line.words[leaders.end].text);
+}
+
+bool IsLevel(const PdfBox& a, const PdfBox& b) {
+  return std::abs(a.CenterY() - b.CenterY()) <=
+         kEntryLevel * std::min(std::abs(a.Height()), std::abs(b.Height()));
+}
+
+// Joins the lines of one page.
+class LeaderJoiner {
+ public:
+  explicit LeaderJoiner(PdfPage& page)
+      : page_(page), is_entry_(page.lines.size()), is_gone_(page.lines.size()) {
+    for (size_t i = 0; i < page.lines.size(); ++i) {
+      by_y_.push_back(i);
+      const Leaders leaders = LeadersOf(page.lines[i]);
+      if (leaders.begin < leaders.end) AddEntry(i);
+    }
+    std::sort(by_y_.begin(), by_y_.end(), [&](size_t a, size_t b) {
+      return std::pair(Middle(a), a) < std::pair(Middle(b), b);
+    });
+  }
+
+  void Run() {
+    if (entries_.size() < kMinLeaderLines) return;
+    SortByY(entries_);
+    double left = -INFINITY, right = INFINITY;
+    for (const size_t i : entries_) {
+      left = std::max(left, Box(i).x_min);
+      right = std::min(right, Box(i).x_max);
+    }
+    has_columns_ = left >= right;  // of an index, say
+    const std::vector<PdfLine> as_it_was = page_.lines;
+    for (const size_t i : entries_) JoinLeaders(i);
+    const auto is_whole = [&](size_t i) { return IsWhole(page_.lines[i]); };
+    if (static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), is_whole)) <
+        kMinLeaderLines) {
+      page_.lines = as_it_was;  // the dots are something else
+      return;
+    }
+    if (!has_columns_) {
+      JoinWithoutLeaders();
+      AddLinesBetween();
+    }
+    for (const size_t i : entries_) {
+      page_.lines[i].is_entry = true;
+      if (is_whole(i)) ShortenLeaders(page_.lines[i]);
+    }
+    has_columns_ ? DropGone() : GatherEntries();
+  }
+
+ private:
+  const PdfBox& Box(size_t i) const { return page_.lines[i].box; }
+  double Middle(size_t i) const { return Box(i).CenterY(); }
+  void AddEntry(size_t line) {
+    entries_.push_back(line);
+    is_entry_[line] = 1;
+  }
+  void SortByY(std::vector<size_t>& lines) const {
+    std::sort(lines.begin(), lines.end(), [&](size_t a, size_t b) {
+      return std::pair(Middle(a), Box(a).x_min) < std::pair(Middle(b), Box(b).x_min);
+    });
+  }
+
+  // The line beside another one at its height that is nearest on the left or on the right;
+  // page_.lines.size(): none.
+  size_t Beside(size_t line, bool is_left) const {
+    const PdfBox& box = Box(line);
+    const double reach = std::abs(box.Height());
+    size_t found = page_.lines.size();
+    double nearest = page_.width;
+    const auto first = std::lower_bound(by_y_.begin(), by_y_.end(), box.CenterY() - reach,
+                                        [&](size_t i, double y) { return Middle(i) < y; });
+    const auto last = first + std::min<ptrdiff_t>(kMostBeside, by_y_.end() - first);
+    for (auto i = first; i != last && Middle(*i) <= box.CenterY() + reach; ++i) {
+      if (*i == line || is_gone_[*i] != 0 || !IsLevel(box, Box(*i))) continue;
+      const double gap = is_left ? box.x_min - Box(*i).x_max : Box(*i).x_min - box.x_max;
+      if (gap < -0.5 * reach || gap >= nearest) continue;
+      nearest = gap;
+      found = *i;
+    }
+    return found;
+  }
+
+  // Puts the words of line `from` into line `to`.
+  void Move(size_t from, size_t to) {
+    PdfLine& line = page_.lines[to];
+    const bool is_left = Box(from).x_min < line.box.x_min;
+    line.words.insert(is_left ? line.words.begin() : line.words.end(),
+                      std::make_move_iterator(page_.lines[from].words.begin()),
+                      std::make_move_iterator(page_.lines[from].words.end()));
+    line.box.Cover(Box(from));
+    is_gone_[from] = 1;
+  }
+
+  // Whether there is a line, and it is no entry of its own.
+  bool IsFree(size_t line) const { return line < page_.lines.size() && is_entry_[line] == 0; }
+
+  // The page's number behind the dots, the title before them, and the number before that.
+  void JoinLeaders(size_t entry) {
+    const PdfLine& line = page_.lines[entry];
+    if (DotsOf(line.words.back().text) > 0) {
+      const size_t label = Beside(entry, false);
+      if (IsFree(label) && IsPageLabel(page_.lines[label])) Move(label, entry);
+    }
+    if (DotsOf(line.words.front().text) > 0) {
+      const size_t title = Beside(entry, true);
+      if (IsFree(title)) Move(title, entry);
+    }
+    JoinNumber(entry);
+  }
+
+  // Where entries stand beside each other, a number far away may belong to the other column.
+  void JoinNumber(size_t entry) {
+    const size_t number = Beside(entry, true);
+    if (!IsFree(number) || page_.lines[number].words.size() > kMostWordsBeside) return;
+    const double gap = Box(entry).x_min - Box(number).x_max;
+    if (!has_columns_ || gap <= kNumberGap * std::abs(Box(entry).Height())) Move(number, entry);
+  }
+
+  // Entries such as chapters, whose page number ends where most of the others do.
+  void JoinWithoutLeaders() {
+    std::vector<double> ends;
+    for (const size_t i : entries_) ends.push_back(Box(i).x_max);
+    const auto middle = ends.begin() + static_cast<ptrdiff_t>(ends.size() / 2);
+    std::nth_element(ends.begin(), middle, ends.end());
+    for (const size_t label : by_y_) {
+      const PdfLine& line = page_.lines[label];
+      if (is_gone_[label] != 0 || !IsFree(label) || line.words.size() != 1 || !IsPageLabel(line) ||
+          std::abs(line.box.x_max - *middle) > kNumberEdge * std::abs(line.box.Height())) {
+        continue;
+      }
+      const size_t title = Beside(label, true);
+      if (!IsFree(title)) continue;
+      Move(label, title);
+      AddEntry(title);
+      JoinNumber(title);
+    }
+    SortByY(entries_);
+  }
+
+  // Lines between the first and the last entry belong to them, such as the first line of a
+  // title that has two.
+  void AddLinesBetween() {
+    const double top = Middle(entries_.front()), bottom = Middle(entries_.back());
+    for (const size_t i : by_y_) {
+      if (is_gone_[i] == 0 && IsFree(i) && Middle(i) > top && Middle(i) < bottom) AddEntry(i);
+    }
+    SortByY(entries_);
+  }
+
+  static void ShortenLeaders(PdfLine& line) {
+    const Leaders leaders = LeadersOf(line);
+    PdfWord& first = line.words[leaders.begin];
+    for (size_t i = leaders.begin; i < leaders.end; ++i) first.box.Cover(line.words[i].box);
+    first.text = kLeaders;
+    line.words.erase(line.words.begin() + static_cast<ptrdiff_t>(leaders.begin + 1),
+                     line.words.begin() + static_cast<ptrdiff_t>(leaders.end));
+  }
+
+  // One block of all entries, where the first of them was.
+  void GatherEntries() {
+    const size_t block = page_.lines[entries_.front()].block;
+    const size_t first = *std::min_element(entries_.begin(), entries_.end());
+    std::vector<PdfLine> entries, lines;
+    for (const size_t i : entries_) {
+      page_.blocks[block].Cover(Box(i));
+      entries.push_back(std::move(page_.lines[i]));
+      entries.back().block = block;
+    }
+    for (size_t i = 0; i < page_.lines.size(); ++i) {
+      if (i == first) std::move(entries.begin(), entries.end(), std::back_inserter(lines));
+      if (is_entry_[i] == 0 && is_gone_[i] == 0) lines.push_back(std::move(page_.lines[i]));
+    }
+    page_.lines = std::move(lines);
+  }
+
+  void DropGone() {
+    std::vector<PdfLine> lines;
+    for (size_t i = 0; i < page_.lines.size(); ++i) {
+      if (is_gone_[i] == 0) lines.push_back(std::move(page_.lines[i]));
+    }
+    page_.lines = std::move(lines);
+  }
+
+  PdfPage& page_;
+  std::vector<size_t> by_y_;       // all lines
+  std::vector<size_t> entries_;    // lines
+  std::vector<uint8_t> is_entry_;  // by line
+  std::vector<uint8_t> is_gone_;   // by line: its words are in another one
+  bool has_columns_ = false;       // entries stand beside each other
+};
+
+}  // namespace
+
+void JoinLeaderLines(PdfPage& page) { LeaderJoiner(page).Run(); }
+
+}  // namespace lectern::tools
