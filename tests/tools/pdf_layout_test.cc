@@ -429,6 +429,16 @@ TEST(PdfLayoutTest, TwoColumnsOfAnIndexStayApart) {
           .Text();
   EXPECT_LT(text.find("cheese .... 3"), text.find("D\n"));
   EXPECT_LT(text.find("D\n"), text.find("dates .... 4"));
+  // Pages of the left column, near titles of the right one that stand a little higher.
+  const std::string parted =
+      PageText()
+          .Block(50, 50, {"apple" + kDots, "bread" + kDots, "cheese" + kDots})
+          .Block(290, 50, {"11", "12", "13"})
+          .Block(320, 49, {"dates" + kDots + " 4", "eggs" + kDots + " 5"})
+          .Text();
+  EXPECT_NE(parted.find("apple .... 11\nbread .... 12\ncheese .... 13"), std::string::npos)
+      << parted;
+  EXPECT_NE(parted.find("dates .... 4\neggs .... 5"), std::string::npos) << parted;
 }
 
 TEST(PdfLayoutTest, OtherDotsStay) {

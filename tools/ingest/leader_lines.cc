@@ -113,7 +113,9 @@ class LeaderJoiner {
     }
     has_columns_ = left >= right;  // of an index, say
     const std::vector<PdfLine> as_it_was = page_.lines;
-    for (const size_t i : entries_) JoinLeaders(i);
+    // Pages first: they are not the numbers of entries in the next column.
+    for (const size_t i : entries_) JoinLabel(i);
+    for (const size_t i : entries_) JoinTitle(i);
     const auto is_whole = [&](size_t i) { return IsWhole(page_.lines[i]); };
     if (static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), is_whole)) <
         kMinLeaderLines) {
@@ -178,14 +180,16 @@ class LeaderJoiner {
   // Whether there is a line, and it is no entry of its own.
   bool IsFree(size_t line) const { return line < page_.lines.size() && is_entry_[line] == 0; }
 
-  // The page's number behind the dots, the title before them, and the number before that.
-  void JoinLeaders(size_t entry) {
-    const PdfLine& line = page_.lines[entry];
-    if (DotsOf(line.words.back().text) > 0) {
-      const size_t label = Beside(entry, false);
-      if (IsFree(label) && IsPageLabel(page_.lines[label])) Move(label, entry);
-    }
-    if (DotsOf(line.words.front().text) > 0) {
+  // The page's number behind the dots.
+  void JoinLabel(size_t entry) {
+    if (DotsOf(page_.lines[entry].words.back().text) == 0) return;
+    const size_t label = Beside(entry, false);
+    if (IsFree(label) && IsPageLabel(page_.lines[label])) Move(label, entry);
+  }
+
+  // The title before the dots, and the number before the title.
+  void JoinTitle(size_t entry) {
+    if (DotsOf(page_.lines[entry].words.front().text) > 0) {
       const size_t title = Beside(entry, true);
       if (IsFree(title)) Move(title, entry);
     }
