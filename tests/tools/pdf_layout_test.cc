@@ -351,11 +351,12 @@ std::string InXml(std::string text) {
 
 TEST(PdfLayoutTest, AddressesThatLinesDivideAreMadeWhole) {
   for (const std::string address :
-       {"https://|example.org/a", "(http://|example.org),", "http://example.org/a/|b/c.html).",
-        "https://example.org/a-|b.html", "https://lists.example.org/list?|can=1&q=2",
-        "https://example.org/list?can=1&|q=fixed", "https://example.org/a.html#|Part_2",
-        "http://www.example.|co.uk/a", "http://example.org/a-1.|html),", "www.example.|org",
-        "www.example.org/a_|b", "https://example.org|/a/b", "https://example.org/a|?b=c",
+       {"https://|example.org/a", "(https:|//example.org/a)", "(http://|example.org),",
+        "http://example.org/a/|b/c.html).", "https://example.org/a-|b.html",
+        "https://lists.example.org/list?|can=1&q=2", "https://example.org/list?can=1&|q=fixed",
+        "https://example.org/a.html#|Part_2", "http://www.example.|co.uk/a",
+        "http://example.org/a-1.|html),", "www.example.|org", "www.example.org/a_|b",
+        "https://example.org|/a/b", "https://example.org/a|?b=c",
         "ftp://example.org/|pub/a.tar.gz"}) {
     const size_t cut = address.find('|');
     const std::string first = address.substr(0, cut), second = address.substr(cut + 1);
@@ -379,7 +380,8 @@ TEST(PdfLayoutTest, WordsBehindAnAddressAreNotOfIt) {
         "https://example.org. Then", "https://example.org/ e.g. that",
         "https://example.org/ and/or", "https://example.org? Yes", "www.example.org, it",
         "https:// and", "a/ b/c", "a.b. c.org", "https://example.org/ (a)",
-        "https://example.org/ 2019"}) {
+        "https://example.org/ 2019", "https://a.org/ https://b.org/c", "href{http://#2}{#2}}% 4994",
+        "http://, a/b", "https: // that", "https: the"}) {
     const size_t space = words.find(' ');
     EXPECT_EQ(Wrapped(words.substr(0, space), words.substr(space + 1)), words);
   }

@@ -67,13 +67,17 @@ bool AddressGoesOn(std::string_view text, std::string_view next) {
   std::string_view address = LastWord(text);
   const size_t scheme = address.find("://");
   const size_t name = std::min(address.find_first_not_of("(<[\"'"), address.size());
+  const std::string_view part = FirstPart(next);
+  const std::string_view opened = address.substr(name);
+  if (opened == "https:" || opened == "http:" || opened == "ftp:") {
+    return part.starts_with("//") && part.size() > 2 && IsLetterOrDigit(part[2]);
+  }
   if (scheme != std::string_view::npos && scheme > 0 && IsAsciiLetter(address[scheme - 1])) {
     address.remove_prefix(scheme + 2);  // what is left begins with the scheme's last slash
     if (address.size() > 1 && !IsLetterOrDigit(address[1])) return false;
-  } else if (!address.substr(name).starts_with("www.")) {
+  } else if (!opened.starts_with("www.")) {
     return false;
   }
-  const std::string_view part = FirstPart(next);
   if (part.empty() || part.find("://") != std::string_view::npos) return false;
   const std::string_view kBefore = "/?&=";  // signs before which an address may be broken
   if (kBefore.find(part.front()) != std::string_view::npos) return part.size() > 1;
