@@ -423,6 +423,29 @@ TEST(PdfLayoutTest, ATitleOfTwoLinesStandsAmongTheEntries) {
             "Gamma of it .... xii\n");
 }
 
+// A head or foot with the page's number, and text between two lists with dots, are no entries.
+TEST(PdfLayoutTest, TextBesideContentsIsWrapped) {
+  const std::vector<std::string> prose = {"A paragraph of several lines that are all as wide as",
+                                          "this one, which goes on in the next line until it is",
+                                          "at its end and stops, which is in the next line after",
+                                          "this one here."};
+  const std::string text = PageText()
+                               .Block(50, 20, {"The title of the book"})
+                               .Word(395, 20, 5, "1")
+                               .Block(50, 100, prose)
+                               .Block(50, 200, {"Alpha of it" + kDots, "Beta of it" + kDots})
+                               .Block(395, 200, {"5", "6"})
+                               .Block(50, 300, prose)
+                               .Block(50, 400, {"Gamma of it" + kDots, "Delta of it" + kDots})
+                               .Block(395, 400, {"7", "8"})
+                               .Text();
+  for (const char* part : {"all as wide as this one", "Alpha of it .... 5\nBeta of it .... 6\n\nA ",
+                           "here.\n\nGamma of it .... 7\nDelta of it .... 8"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  EXPECT_EQ(text.find("as wide as\n"), std::string::npos) << text;
+}
+
 TEST(PdfLayoutTest, TwoColumnsOfAnIndexStayApart) {
   const std::string text =
       PageText()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,11 @@ constexpr size_t kMinLeaderLines = 3;
 // ends of page numbers.
 constexpr double kEntryLevel = 0.35, kNumberEdge = 0.5;
 constexpr double kNumberGap = 4;  // between a number and its title, as JoinMarkers has it
+// How far an entry without dots stands from the next one, as a chapter does that has space around
+// it.
+constexpr double kEntryStep = 4;
+// Lines without dots between two entries that may be the begin of a title; more are a text.
+constexpr size_t kMostLinesOfTitle = 2;
 // Lines that are looked at beside one: a page has few at one height, but a hostile one may have
 // many.
 constexpr size_t kMostBeside = 64;
@@ -95,6 +101,7 @@ class LeaderJoiner {
       : page_(page), is_entry_(page.lines.size()), is_gone_(page.lines.size()) {
     for (size_t i = 0; i < page.lines.size(); ++i) {
       by_y_.push_back(i);
+      middles_.push_back(page.lines[i].box.CenterY());
       const Leaders leaders = LeadersOf(page.lines[i]);
       if (leaders.begin < leaders.end) AddEntry(i);
     }
@@ -123,19 +130,23 @@ class LeaderJoiner {
       return;
     }
     if (!has_columns_) {
-      JoinWithoutLeaders();
-      AddLinesBetween();
+      // Downwards and upwards, as each one may be the next one's neighbour.
+      for (const size_t label : by_y_) JoinWithoutLeaders(label);
+      for (auto label = by_y_.rbegin(); label != by_y_.rend(); ++label) JoinWithoutLeaders(*label);
     }
+    std::vector<std::vector<size_t>> groups;
+    if (!has_columns_) groups = Groups();
     for (const size_t i : entries_) {
       page_.lines[i].is_entry = true;
       if (is_whole(i)) ShortenLeaders(page_.lines[i]);
     }
-    has_columns_ ? DropGone() : GatherEntries();
+    Gather(groups);
   }
 
  private:
   const PdfBox& Box(size_t i) const { return page_.lines[i].box; }
-  double Middle(size_t i) const { return Box(i).CenterY(); }
+  // As it was at first: an entry keeps its height when others are moved into it.
+  double Middle(size_t i) const { return middles_[i]; }
   void AddEntry(size_t line) {
     entries_.push_back(line);
     is_entry_[line] = 1;
@@ -204,35 +215,66 @@ class LeaderJoiner {
     if (!has_columns_ || gap <= kNumberGap * std::abs(Box(entry).Height())) Move(number, entry);
   }
 
-  // Entries such as chapters, whose page number ends where most of the others do.
-  void JoinWithoutLeaders() {
+  // Makes an entry of a page's number that ends where most of the others do, near another entry,
+  // and of the title beside it: a chapter's, say.
+  void JoinWithoutLeaders(size_t label) {
+    const PdfLine& line = page_.lines[label];
+    if (is_gone_[label] != 0 || !IsFree(label) || line.words.size() != 1 || !IsPageLabel(line)) {
+      return;
+    }
+    const double height = std::abs(line.box.Height());
+    if (std::abs(line.box.x_max - RightEdge()) > kNumberEdge * height ||
+        !IsNearEntry(Middle(label), kEntryStep * height)) {
+      return;
+    }
+    const size_t title = Beside(label, true);
+    if (!IsFree(title)) return;
+    Move(label, title);
+    AddEntry(title);
+    JoinNumber(title);
+  }
+
+  // Where the lines with leaders end: the median.
+  double RightEdge() {
+    if (right_edge_) return *right_edge_;
     std::vector<double> ends;
     for (const size_t i : entries_) ends.push_back(Box(i).x_max);
     const auto middle = ends.begin() + static_cast<ptrdiff_t>(ends.size() / 2);
     std::nth_element(ends.begin(), middle, ends.end());
-    for (const size_t label : by_y_) {
-      const PdfLine& line = page_.lines[label];
-      if (is_gone_[label] != 0 || !IsFree(label) || line.words.size() != 1 || !IsPageLabel(line) ||
-          std::abs(line.box.x_max - *middle) > kNumberEdge * std::abs(line.box.Height())) {
-        continue;
-      }
-      const size_t title = Beside(label, true);
-      if (!IsFree(title)) continue;
-      Move(label, title);
-      AddEntry(title);
-      JoinNumber(title);
-    }
-    SortByY(entries_);
+    return *(right_edge_ = *middle);
   }
 
-  // Lines between the first and the last entry belong to them, such as the first line of a
-  // title that has two.
-  void AddLinesBetween() {
-    const double top = Middle(entries_.front()), bottom = Middle(entries_.back());
-    for (const size_t i : by_y_) {
-      if (is_gone_[i] == 0 && IsFree(i) && Middle(i) > top && Middle(i) < bottom) AddEntry(i);
+  bool IsNearEntry(double y, double reach) const {
+    auto i = std::lower_bound(by_y_.begin(), by_y_.end(), y - reach,
+                              [&](size_t line, double least) { return Middle(line) < least; });
+    const auto last = i + std::min<ptrdiff_t>(kMostBeside, by_y_.end() - i);
+    for (; i != last && Middle(*i) <= y + reach; ++i) {
+      if (is_entry_[*i] != 0) return true;
     }
-    SortByY(entries_);
+    return false;
+  }
+
+  // Entries that follow each other, from top to bottom. Lines between two of them, if these are
+  // few, belong to them, such as the first line of a title that has two.
+  std::vector<std::vector<size_t>> Groups() {
+    std::vector<std::vector<size_t>> groups;
+    std::vector<size_t> between;
+    for (const size_t i : by_y_) {
+      if (is_gone_[i] != 0) continue;
+      if (is_entry_[i] == 0) {
+        between.push_back(i);
+        continue;
+      }
+      if (groups.empty() || between.size() > kMostLinesOfTitle) {
+        groups.emplace_back();
+      } else {
+        for (const size_t line : between) AddEntry(line);
+        groups.back().insert(groups.back().end(), between.begin(), between.end());
+      }
+      between.clear();
+      groups.back().push_back(i);
+    }
+    return groups;
   }
 
   static void ShortenLeaders(PdfLine& line) {
@@ -244,37 +286,38 @@ class LeaderJoiner {
                      line.words.begin() + static_cast<ptrdiff_t>(leaders.end));
   }
 
-  // One block of all entries, where the first of them was.
-  void GatherEntries() {
-    const size_t block = page_.lines[entries_.front()].block;
-    const size_t first = *std::min_element(entries_.begin(), entries_.end());
-    std::vector<PdfLine> entries, lines;
-    for (const size_t i : entries_) {
-      page_.blocks[block].Cover(Box(i));
-      entries.push_back(std::move(page_.lines[i]));
-      entries.back().block = block;
+  // Makes a block of each group, where the first of its lines was, and drops lines that are gone.
+  void Gather(const std::vector<std::vector<size_t>>& groups) {
+    constexpr size_t kNone = static_cast<size_t>(-1);
+    std::vector<size_t> group_at(page_.lines.size(), kNone);  // by its first line in reading order
+    std::vector<uint8_t> is_gathered(page_.lines.size());
+    for (size_t g = 0; g < groups.size(); ++g) {
+      group_at[*std::min_element(groups[g].begin(), groups[g].end())] = g;
+      for (const size_t i : groups[g]) is_gathered[i] = 1;
     }
-    for (size_t i = 0; i < page_.lines.size(); ++i) {
-      if (i == first) std::move(entries.begin(), entries.end(), std::back_inserter(lines));
-      if (is_entry_[i] == 0 && is_gone_[i] == 0) lines.push_back(std::move(page_.lines[i]));
-    }
-    page_.lines = std::move(lines);
-  }
-
-  void DropGone() {
     std::vector<PdfLine> lines;
     for (size_t i = 0; i < page_.lines.size(); ++i) {
-      if (is_gone_[i] == 0) lines.push_back(std::move(page_.lines[i]));
+      if (group_at[i] != kNone) {
+        page_.blocks.push_back(Box(groups[group_at[i]].front()));
+        for (const size_t line : groups[group_at[i]]) {
+          page_.blocks.back().Cover(Box(line));
+          lines.push_back(std::move(page_.lines[line]));
+          lines.back().block = page_.blocks.size() - 1;
+        }
+      }
+      if (is_gathered[i] == 0 && is_gone_[i] == 0) lines.push_back(std::move(page_.lines[i]));
     }
     page_.lines = std::move(lines);
   }
 
   PdfPage& page_;
+  std::vector<double> middles_;    // by line
   std::vector<size_t> by_y_;       // all lines
   std::vector<size_t> entries_;    // lines
   std::vector<uint8_t> is_entry_;  // by line
   std::vector<uint8_t> is_gone_;   // by line: its words are in another one
   bool has_columns_ = false;       // entries stand beside each other
+  std::optional<double> right_edge_;
 };
 
 }  // namespace

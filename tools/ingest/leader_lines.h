@@ -10,8 +10,8 @@ namespace lectern::tools {
 // On a page with three lines of leader dots or more, puts what stands left and right of the dots at
 // the same height into one line (PdfLine::is_entry), and does the same for entries without dots
 // whose page number ends where those of the others do, such as chapters. Leader dots become "....".
-// Unless entries stand beside each other, all lines from the first to the last one become one
-// block, from top to bottom. Other pages stay as they are. Any thread.
+// Unless entries stand beside each other, those that follow each other become one block, from top
+// to bottom. Other pages stay as they are. Any thread.
 void JoinLeaderLines(PdfPage& page);
 
 }  // namespace lectern::tools
