@@ -13,6 +13,9 @@
 namespace lectern::tools {
 namespace {
 
+// All numbers here were set by hand. What they do to 248 PDFs: tools/ingest/RESULTS.md, "Tables of
+// contents".
+//
 // Dots that make leaders: more than an ellipsis has.
 constexpr size_t kMinDots = 5;
 // Lines with leaders that make a page of contents: a form has one or two.
@@ -24,16 +27,16 @@ constexpr double kNumberGap = 4;  // between a number and its title, as JoinMark
 // How far an entry without dots stands from the next one, as a chapter does that has space around
 // it.
 constexpr double kEntryStep = 4;
-// Lines without dots between two entries that may be the begin of a title; more are a text.
+// Lines without dots between two entries that may begin the title of the second; more are prose.
 constexpr size_t kMostLinesOfTitle = 2;
 // Lines that are looked at beside one: a page has few at one height, but a hostile one may have
 // many.
 constexpr size_t kMostBeside = 64;
-// Words of what stands left of a title ("Appendix A") and right of the dots ("page 5").
+// Words of the number before a title ("Appendix A") and of the page behind the dots ("page 5").
 constexpr size_t kMostWordsBeside = 2;
 constexpr std::string_view kLeaders = "....";
 
-// The number of dots of a word that is nothing else; 0: it is something else.
+// The number of dots of a word of dots alone; an ellipsis is three. 0: it has another character.
 size_t DotsOf(std::string_view word) {
   size_t dots = 0;
   while (!word.empty()) {
@@ -126,7 +129,7 @@ class LeaderJoiner {
     const auto is_whole = [&](size_t i) { return IsWhole(page_.lines[i]); };
     if (static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), is_whole)) <
         kMinLeaderLines) {
-      page_.lines = as_it_was;  // the dots are something else
+      page_.lines = as_it_was;  // the dots are a map, say
       return;
     }
     if (!has_columns_) {

@@ -7,7 +7,7 @@
 
 namespace lectern::tools {
 
-// On a page with three lines of leader dots or more, puts what stands left and right of the dots at
+// On a page with three whole entries or more, puts the parts left and right of leader dots at
 // the same height into one line (PdfLine::is_entry), and does the same for entries without dots
 // whose page number ends where those of the others do, such as chapters. Leader dots become "....".
 // Unless entries stand beside each other, those that follow each other become one block, from top
