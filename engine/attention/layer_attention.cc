@@ -335,7 +335,7 @@ class LayerAttention {
     if (only_observes_ && observed.data == nullptr) return {};
     LECTERN_RETURN_IF_ERROR(ReadBlocks(head, Selection(item.head), run, num_rows, workspace));
     // The kernel writes logits of all its query rows; if only the last ones are wanted, they are
-    // computed separately below.
+    // computed separately below. Some of these may belong to the item before.
     const bool all_observed = !only_observes_ && observed.num_rows == num_rows;
     if (!only_observes_) {
       args_.query.backend.attend_blocks({.queries = queries,
@@ -349,13 +349,13 @@ class LayerAttention {
     if (observed.data == nullptr || all_observed) return {};
     size_t column = 0;
     for (const KvBlock& block : workspace.blocks) {
-      args_.query.backend.key_logits(
-          {.queries = queries.Slice(num_rows - observed.num_rows, num_rows),
-           .keys = block.keys,
-           .scale = scale_,
-           .logits = {observed.data + column, observed.num_rows, block.keys.num_rows,
-                      observed.stride},
-           .scratch = workspace.scratch});
+      args_.query.backend.key_logits({.queries = args_.query.rows.queries[item.head].Slice(
+                                          NumRows() - observed.num_rows, NumRows()),
+                                      .keys = block.keys,
+                                      .scale = scale_,
+                                      .logits = {observed.data + column, observed.num_rows,
+                                                 block.keys.num_rows, observed.stride},
+                                      .scratch = workspace.scratch});
       column += block.keys.num_rows;
     }
     Softcap(args_.query.backend, observed, args_.query.rows.softcap);

@@ -55,21 +55,21 @@ class DocumentAttentionTest : public ::testing::TestWithParam<bool> {  // tail
     }();
     return *document.document;
   }
-  Result<DocumentRead> Attend(const Step& step, double budget) {
+  Result<DocumentRead> Attend(const Step& step, double budget, ObservedLogits* observed = nullptr) {
     DocumentRead read;
-    LECTERN_RETURN_IF_ERROR(AttendDocument({.query = {.backend = *DefaultBackend(),
-                                                      .threads = threads_,
-                                                      .rows = {.queries = step.views,
-                                                               .num_tokens = 1,
-                                                               .softcap = 0,
-                                                               .states = step.states},
-                                                      .is_cancelled = {},
-                                                      .workspace = workspace_},
-                                            .document = TestDocument(),
-                                            .layer = kLayer,
-                                            .kv_budget = budget,
-                                            .tail = GetParam()},
-                                           read));
+    LECTERN_RETURN_IF_ERROR(AttendDocument(
+        {.query =
+             {.backend = *DefaultBackend(),
+              .threads = threads_,
+              .rows = {.queries = step.views, .num_tokens = 1, .softcap = 0, .states = step.states},
+              .is_cancelled = {},
+              .workspace = workspace_},
+         .document = TestDocument(),
+         .layer = kLayer,
+         .kv_budget = budget,
+         .tail = GetParam(),
+         .observed = observed},
+        read));
     return read;
   }
   ThreadPool threads_{2};
@@ -124,6 +124,38 @@ TEST_P(DocumentAttentionTest, ALargeBudgetIsCloseToExact) {
     for (size_t h = 0; h < heads.size(); ++h) {
       for (size_t r = 0; r < rows; ++r) {
         EXPECT_NEAR(sparse.Lse(h, r), exact.Lse(h, r), GetParam() ? 0.02 : 0.4);
+      }
+    }
+  }
+}
+
+// Also where the rows of the last token are cut into two items: 258 rows of three heads are 256 and
+// two.
+TEST_P(DocumentAttentionTest, LogitsOfTheLastTokensRowsAreObserved) {
+  const std::span<const HeadIndex> heads = *TestDocument().Heads(kLayer);
+  std::mt19937 engine(3);
+  std::normal_distribution<float> normal(0, 1);
+  constexpr size_t kRowsOfToken = 3;
+  for (const size_t rows : {3, 255, 258, 261, 513}) {
+    for (const double budget : {0.2, 1.0}) {
+      Step step(heads.size(), rows);
+      for (auto& queries : step.queries) {
+        for (float& x : queries) x = normal(engine);
+      }
+      ObservedLogits observed;
+      observed.num_queries = kRowsOfToken;
+      ASSERT_TRUE(Attend(step, budget, &observed).ok());
+      for (size_t h = 0; h < heads.size(); ++h) {
+        const uint32_t num_exact = heads[h].num_exact();
+        const std::vector<float> keys = Floats(heads[h].Keys({0, num_exact}));
+        ASSERT_EQ(observed.exact[h].size(), kRowsOfToken * num_exact);
+        for (size_t i = 0; i < observed.exact[h].size(); ++i) {
+          const float* query = &step.queries[h][(rows - kRowsOfToken + i / num_exact) * kDim];
+          const float* key = &keys[i % num_exact * kDim];
+          double dot = 0;
+          for (size_t c = 0; c < kDim; ++c) dot += double{query[c]} * key[c];
+          ASSERT_NEAR(observed.exact[h][i], dot / std::sqrt(double{kDim}), 1e-3) << rows;
+        }
       }
     }
   }
