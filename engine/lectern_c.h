@@ -600,7 +600,9 @@ typedef struct lectern_ask_options {
    * LECTERN_INVALID_ARGUMENT. {"type": "object"} is any object. An answer that max_tokens cut has
    * finish reason "length" and is no whole JSON. A model that thinks does so before. The model's
    * sentence for "the document does not say" is never the answer; the warning "refusal_likely" says
-   * where it would have been. Empty: any text. */
+   * where it would have been. A model that was taught plain answers alone is asked for each value
+   * of an object by itself, by its description or the words of its key; where it would rather say
+   * that sentence, the value is null or left out, if it may be. Empty: any text. */
   const char* json_schema;
   size_t json_schema_len;
   uint64_t strict_schema; /* 1: what cannot be kept is an error */

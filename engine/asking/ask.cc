@@ -83,6 +83,11 @@ void AddRuleNote(const SelectionRule& rule, Answer& answer) {
   }
 }
 
+Status OutOfMemory() {
+  return {Code::kOutOfMemory,
+          "not enough memory to answer; close other sessions or ask a shorter question"};
+}
+
 std::string WithAdapter(const std::string& path) { return path.empty() ? "" : ", adapter " + path; }
 
 Status Mismatch(const Document& document, const Model& model) {
@@ -268,7 +273,14 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   return Step(ids, budget, options.tail, options.cancel);
 }
 
-Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
+Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
+  const std::vector<AnswerField> fields = FieldsOf(question, options);
+  return fields.empty() ? AskOnce(question, options) : AskFields(fields, question, options);
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
+}
+
+Result<Answer> DocumentSession::AskOnce(std::string_view question, const AskOptions& options) {
   attention_.ReleaseDevice();
   // Without an answer the session returns to where it stood, and no other one waits for its tokens.
   const auto end = [&](bool is_answered) {
@@ -284,8 +296,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     return answer;
   } catch (const std::bad_alloc&) {
     end(false);
-    return Status(Code::kOutOfMemory,
-                  "not enough memory to answer; close other sessions or ask a shorter question");
+    return OutOfMemory();
   } catch (...) {  // of a callback
     end(false);
     throw;
@@ -432,7 +443,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   LECTERN_ASSIGN(const bool is_focused, WantsFocus(options, budget));
   if (!is_focused) focus_.rows.reset();
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
-  const bool is_first = said_.fed.ids.empty();
+  const bool is_first = said_.history.is_empty();
   if (!is_first && !options.history.is_empty()) {
     return InvalidOption("turns",
                          "earlier turns and instructions come with a session's first question");

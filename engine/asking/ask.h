@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/asking/answer_constraint.h"
+#include "engine/asking/answer_fields.h"
 #include "engine/asking/barred_sentence.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/session.h"
@@ -124,10 +125,26 @@ class DocumentSession : public Session {
                   const Placement& placement, std::shared_ptr<DeviceStream> stream,
                   std::unique_ptr<SharedRows> ranks, double open_ms);
 
-  // Ask, but may throw bad_alloc, and leaves it to Ask to return to where the session stood.
+  // Ask for one answer that the model gives in one go.
+  Result<Answer> AskOnce(std::string_view question, const AskOptions& options);
+  // Values by whose questions an object of options.json_schema is to be asked for; empty: the
+  // question is asked in one go.
+  std::vector<AnswerField> FieldsOf(std::string_view question, const AskOptions& options) const;
+  // Ask for an object of these members, 1 or more. Counts, times and bytes are those of all values'
+  // answers together; shares are their means.
+  Result<Answer> AskFields(std::span<const AnswerField> fields, std::string_view question,
+                           const AskOptions& options);
+  // AskOnce, but may throw bad_alloc, and leaves it to AskOnce to return to where the session
+  // stood.
   Result<Answer> Generate(std::string_view question, const AskOptions& options);
   // kInvalidArgument with the option as param.
   Status CheckOptions(const AskOptions& options) const;
+  // The conversation so far. `fed` has its text and token ids. The first num_past() ids have rows;
+  // the last token of the last answer may not have been fed.
+  struct Transcript {
+    Prompt fed;
+    ChatHistory history;
+  };
   // A question rendered by the chat template, and the part of it that must be fed.
   struct NextPrompt {
     size_t num_kept = 0;       // leading tokens that have been fed already
@@ -161,6 +178,10 @@ class DocumentSession : public Session {
   // Forgets the turn's rows, if it was begun. Rows that BeginTurn forgot do not come back: the next
   // turn computes them again.
   void GiveUpTurn();
+  // Forgets what was said since `before`, which was said_ then: its rows, too.
+  void TakeBackTurn(Transcript before);
+  // Whether the model, as the options use it, was taught plain answers alone, or none.
+  bool IsPlain(const AskOptions& options) const;
   // The logits that drawing the answer's tokens looks at.
   WantedLogits WantedOf(const NextPrompt& next, const AskOptions& options) const;
   // Draws at most `room` tokens and shows them until the answer ends; fills text, counts of tokens
@@ -320,12 +341,7 @@ class DocumentSession : public Session {
     std::unique_ptr<Activations> activations;
     std::vector<float> logits;  // [vocab]
   } buffers_;
-  // The conversation so far. `fed` has its text and token ids. The first num_past() ids have rows;
-  // the last token of the last answer may not have been fed.
-  struct Transcript {
-    Prompt fed;
-    ChatHistory history;
-  } said_;
+  Transcript said_;
 
   // Counts over the passes of the running Ask.
   struct Totals {

@@ -16,18 +16,21 @@ std::string NotKeptNote(const std::vector<std::string>& keywords) {
 
 }  // namespace
 
+// Models without a chat template, and with an adapter that was taught its refusal, answer in plain
+// sentences. A conversation whose rows are evicted cannot be taken back.
+bool DocumentSession::IsPlain(const AskOptions& options) const {
+  const Adapter* const adapter = model_->adapter();
+  const bool was_taught = model_->chat_template().name() == kPlainTemplate ||
+                          (adapter != nullptr && adapter->settings().refusal);
+  return was_taught && options.max_session_rows == 0;
+}
+
 Status DocumentSession::Constrain(const AskOptions& options, NextPrompt& next,
                                   Answer& answer) const {
   if (options.json_schema.empty()) return {};
-  // Models without a chat template, and with an adapter that was taught its refusal, answer in
-  // plain sentences.
-  const Adapter* const adapter = model_->adapter();
-  const bool is_plain = model_->chat_template().name() == kPlainTemplate ||
-                        (adapter != nullptr && adapter->settings().refusal);
-  LECTERN_ASSIGN(
-      next.constraint,
-      AnswerConstraint::Create(model_, options.json_schema, options.strict_schema, next.rest.text,
-                               next.is_thinking, is_plain && options.max_session_rows == 0));
+  LECTERN_ASSIGN(next.constraint,
+                 AnswerConstraint::Create(model_, options.json_schema, options.strict_schema,
+                                          next.rest.text, next.is_thinking, IsPlain(options)));
   const std::string note = NotKeptNote(next.constraint->not_kept());
   if (!note.empty()) Warn(options, "schema_not_kept", note, answer);
   return {};

@@ -20,6 +20,15 @@ void DocumentSession::GiveUpTurn() {
   conversation_.Truncate(std::min(num_past(), said_.fed.ids.size()));
 }
 
+// Where the turn was fed otherwise than the conversation before it, rows of that are gone.
+void DocumentSession::TakeBackTurn(Transcript before) {
+  const auto same =
+      std::ranges::mismatch(before.fed.ids, said_.fed.ids).in1 - before.fed.ids.begin();
+  before.fed.Truncate(static_cast<size_t>(same));
+  said_ = std::move(before);
+  GiveUpTurn();
+}
+
 void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
                                std::string_view question, const AskOptions& options,
                                const Answer& answer) {

@@ -336,8 +336,10 @@ struct AskOptions {
   // A JSON schema (engine/constraint/json_schema.h): the answer is JSON that fits it, as a text on
   // one line. Thoughts before it are free. An answer that max_tokens, stop_texts or a loop cut
   // short is no whole JSON; its finish reason is "length" then, but for stop texts. The model's
-  // sentence for "the document does not say" is no such answer: it is never given, and a warning
-  // says where it was likely. Empty: any text.
+  // sentence for "the document does not say" is no such answer, and a warning says where it was
+  // likely. A model that was taught plain answers alone is asked for each value of an object by
+  // itself (asking/answer_fields.h), where there are no stop texts; a value for which that sentence
+  // is likely is null or left out, if it may be. Empty: any text.
   std::string json_schema;
   // Whether keywords of the schema that cannot be kept are an error; else a warning names them.
   bool strict_schema = false;

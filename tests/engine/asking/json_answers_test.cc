@@ -128,6 +128,77 @@ TEST_P(JsonAnswersTest, BeginWithThePlainAnswerOfAModelThatKnowsNoOther) {
   EXPECT_GT(num_compared, 10u);
 }
 
+// Such a model is asked for each value by itself, and says of each what it says when only that is
+// asked for. The conversation goes on as if the object had been said.
+TEST_P(JsonAnswersTest, AskForEachValueByItself) {
+  constexpr std::string_view kTwo =
+      R"({"type": "object", "properties": {
+          "place": {"type": "string", "description": "Where does the committee meet?"},
+          "is_old": {"type": "boolean", "description": "Is the mill old?"},
+          "count": {"type": "integer", "description": "How many members are there?"}},
+          "required": ["place", "is_old", "count"]})";
+  const auto alone = [&](const char* question, std::string_view schema) {
+    return indexed_.Open()->Ask(question, InJson(schema))->text;
+  };
+  const std::string is_old = alone("Is the mill old?", R"({"enum": ["Yes", "No"]})");
+  const std::string expected =
+      R"({"place": )" + alone("Where does the committee meet?", R"({"type": "string"})") +
+      R"(, "is_old": )" + (is_old == R"("Yes")" ? "true" : "false") + R"(, "count": )" +
+      alone("How many members are there?", R"({"type": "integer"})") + "}";
+  const auto session = indexed_.Open();
+  AskOptions options = InJson(kTwo);
+  options.top_logprobs = 2;
+  std::string told, shown;
+  options.on_token = [&](const SampledToken& token) { told += token.bytes; };
+  options.on_text = [&](std::string_view piece) {
+    shown += piece;
+    return true;
+  };
+  const auto answer = session->Ask("Tell me about the committee.", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->text, expected);
+  EXPECT_EQ(shown, expected);
+  // A normaliser may change blanks.
+  EXPECT_GE(told.size() + 3, expected.size()) << told;
+  EXPECT_EQ(answer->finish_reason, "stop");
+  EXPECT_GT(answer->evidence.size(), 0u);
+  EXPECT_LE(answer->evidence.size(), 3u);
+
+  AskOptions next = InJson("");
+  next.kv_budget = 1, next.max_tokens = 8;
+  AskOptions knows = next;
+  knows.history.turns.push_back({"Tell me about the committee.", answer->text, ""});
+  const auto second = session->Ask("Why?", next), fresh = indexed_.Open()->Ask("Why?", knows);
+  ASSERT_TRUE(second.ok() && fresh.ok());
+  EXPECT_EQ(second->text, fresh->text);
+}
+
+// Cancelled, or failed, it leaves no trace in the conversation.
+TEST_P(JsonAnswersTest, StopWhereTheyAreCancelled) {
+  const auto session = indexed_.Open();
+  AskOptions first = InJson("");
+  first.kv_budget = 1, first.max_tokens = 8;
+  ASSERT_TRUE(session->Ask("Where?", first).ok());
+  AskOptions options = InJson(kSchema);
+  std::string shown;
+  options.on_text = [&](std::string_view piece) {
+    shown += piece;
+    return shown.find("number_of_members") == shown.npos;
+  };
+  const auto answer = session->Ask("Who?", options);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->finish_reason, "cancelled");
+  EXPECT_EQ(answer->text, shown);
+  AskOptions wrong = InJson(R"({"type": "object", "properties": {"a": {"type": "x"}}})");
+  EXPECT_EQ(session->Ask("Who?", wrong).status().code(), Code::kInvalidArgument);
+  AskOptions told = first;
+  told.history.turns.push_back({"Where?", indexed_.Open()->Ask("Where?", first)->text, ""});
+  told.history.turns.push_back({"Who?", answer->text, ""});
+  const auto next = session->Ask("Why?", first), fresh = indexed_.Open()->Ask("Why?", told);
+  ASSERT_TRUE(next.ok() && fresh.ok());
+  EXPECT_EQ(next->text, fresh->text);
+}
+
 TEST_P(JsonAnswersTest, AreCutByTheirLimit) {
   const auto session = indexed_.Open();
   AskOptions options = InJson(kSchema);

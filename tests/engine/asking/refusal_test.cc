@@ -189,6 +189,36 @@ TEST(RefusalTest, IsTheAnswerFromTheThresholdOn) {
   EXPECT_EQ(begun.answer_tokens, 1u);
 }
 
+// A value that the document does not give is null or left out where the schema allows that, and
+// otherwise the warning names it.
+TEST(RefusalTest, LeavesValuesOfAnObjectOut) {
+  const RefusingDocument document(900);
+  const auto ask = [&](float refuse_at) {
+    AskOptions options = RefuseAt(refuse_at);
+    options.max_tokens = 200;
+    options.json_schema =
+        R"({"type": "object", "properties": {"farm": {"type": ["integer", "null"]},
+        "color": {"type": "string"}, "river": {"type": "integer", "maximum": 3},
+        "field": {"type": "object", "properties": {"size": {"enum": [1, 2]}}}},
+        "required": ["farm", "river"]})";
+    std::string shown;
+    const Answer answer = AskedOf(*document.Open(), options, &shown);
+    EXPECT_EQ(shown, answer.text);
+    EXPECT_TRUE(answer.refusal_probability);
+    return answer;
+  };
+  const Answer refused = ask(1e-37f);
+  EXPECT_TRUE(refused.text.starts_with(R"({"farm": null, "river": )")) << refused.text;
+  EXPECT_TRUE(refused.text.ends_with(R"(, "field": {}})")) << refused.text;
+  EXPECT_EQ(std::ranges::count(refused.warnings, "refusal_likely"), 1);
+  EXPECT_TRUE(refused.note.text().find(R"(does not answer this: "river")") != std::string::npos)
+      << refused.note.text();
+  const Answer given = ask(1);
+  EXPECT_TRUE(given.text.find(R"("color": ")") != std::string::npos) << given.text;
+  EXPECT_TRUE(given.text.find("null") == std::string::npos) << given.text;
+  EXPECT_EQ(std::ranges::count(given.warnings, "refusal_likely"), 0);
+}
+
 // The next question is asked as if the model itself had said the sentence.
 TEST(RefusalTest, IsPartOfTheConversation) {
   const RefusingDocument document(900);

@@ -1,0 +1,347 @@
+#include "engine/asking/answer_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "engine/constraint/grammar_matcher.h"
+#include "engine/constraint/json_schema.h"
+#include "engine/constraint/ordered_json.h"
+#include "engine/model/formats/text.h"
+
+namespace lectern {
+namespace {
+
+// Objects deeper within objects, and objects of more values, are asked for in one go.
+constexpr size_t kMostDepth = 8, kMostValues = 100;
+
+// An object whose schema has these keywords alone is described by its properties and "required".
+constexpr std::array<std::string_view, 16> kObjectKeywords = {
+    "type",    "properties",  "required", "additionalProperties",
+    "title",   "description", "$defs",    "definitions",
+    "$schema", "$id",         "$comment", "examples",
+    "default", "deprecated",  "readOnly", "writeOnly"};
+
+bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
+bool IsLowerOrDigit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+char ToSmall(char c) { return IsUpper(c) ? static_cast<char>(c + 32) : c; }
+
+std::string InSmallLetters(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), ToSmall);
+  return small;
+}
+
+// "rent_per_month", "rent-per-month" and "rentPerMonth" as "rent per month"; words in capitals
+// stay.
+std::string WordsOfKey(std::string_view key) {
+  std::string words;
+  for (size_t i = 0; i < key.size(); ++i) {
+    const char c = key[i];
+    if (c == '_' || c == '-' || c == '.' || c == ' ') {
+      if (!words.empty() && words.back() != ' ') words += ' ';
+      continue;
+    }
+    const bool is_before_small = i + 1 < key.size() && key[i + 1] >= 'a' && key[i + 1] <= 'z';
+    const bool begins_word =
+        IsUpper(c) && i > 0 &&
+        (IsLowerOrDigit(key[i - 1]) || (IsUpper(key[i - 1]) && is_before_small));
+    if (begins_word && words.back() != ' ') words += ' ';
+    const bool is_capital_of_word =
+        IsUpper(c) && is_before_small && (i == 0 || !IsUpper(key[i - 1]) || begins_word);
+    words += is_capital_of_word ? ToSmall(c) : c;
+  }
+  while (words.ends_with(' ')) words.pop_back();
+  return words;
+}
+
+const std::string* StringOf(const OrderedJson& schema, std::string_view keyword) {
+  const OrderedJson* const value = schema.Find(keyword);
+  return value && value->string() && !value->string()->empty() ? value->string() : nullptr;
+}
+
+bool HasReference(const OrderedJson& schema) {
+  return schema.Find("$ref") || std::ranges::any_of(schema.items, HasReference) ||
+         std::ranges::any_of(schema.members,
+                             [](const OrderedMember& one) { return HasReference(one.value); });
+}
+
+// Whether each $ref leads into the definitions, which go with every value's schema.
+bool RefersToDefinitions(const OrderedJson& schema) {
+  for (const auto& [key, value] : schema.members) {
+    if (key == "$ref") {
+      const std::string* const to = value.string();
+      if (!to || (!to->starts_with("#/$defs/") && !to->starts_with("#/definitions/"))) return false;
+    }
+    if (!RefersToDefinitions(value)) return false;
+  }
+  return std::ranges::all_of(schema.items, RefersToDefinitions);
+}
+
+class FieldSplitter {
+ public:
+  FieldSplitter(const OrderedJson& root, std::string_view question)
+      : root_(root), question_(question) {}
+
+  // Members of the object of this schema, whose keys' words stand behind `path`; empty: its schema
+  // is not of such an object, or that of a member cannot be asked for.
+  std::vector<AnswerField> MembersOf(const OrderedJson& schema, const std::string& path,
+                                     size_t depth) {
+    std::vector<AnswerField> fields;
+    const OrderedJson* const properties = schema.Find("properties");
+    if (!IsObject(schema)) return fields;
+    if (depth == kMostDepth) is_asked_whole_ = true;
+    if (is_asked_whole_) return fields;
+    const std::vector<std::string> required = RequiredOf(schema);
+    for (const std::string& key : required) {
+      if (!properties->Find(key)) return {};
+    }
+    for (const auto& [key, value] : properties->members) {
+      AnswerField field;
+      field.key = key;
+      field.may_be_missing = std::ranges::find(required, key) == required.end();
+      const std::string words = path + (path.empty() ? "" : " ") + WordsOfKey(key);
+      const OrderedJson& resolved = Resolved(value);
+      field.members = MembersOf(resolved, words, depth + 1);
+      is_asked_whole_ |= field.members.empty() && !MakeValue(value, resolved, words, field);
+      if (is_asked_whole_) return {};
+      fields.push_back(std::move(field));
+    }
+    return fields;
+  }
+  size_t num_values() const { return num_values_; }
+
+ private:
+  static bool IsObject(const OrderedJson& schema) {
+    const OrderedJson* const properties = schema.Find("properties");
+    if (!properties || !properties->is_object() || properties->members.empty()) return false;
+    const OrderedJson* const type = schema.Find("type");
+    if (type && (!type->string() || *type->string() != "object")) return false;
+    return std::ranges::all_of(schema.members, [](const OrderedMember& one) {
+      return std::ranges::find(kObjectKeywords, one.key) != kObjectKeywords.end();
+    });
+  }
+  static std::vector<std::string> RequiredOf(const OrderedJson& schema) {
+    std::vector<std::string> keys;
+    if (const OrderedJson* const required = schema.Find("required")) {
+      for (const OrderedJson& key : required->items) {
+        if (key.string()) keys.push_back(*key.string());
+      }
+    }
+    return keys;
+  }
+  // Follows a $ref into the definitions, and an allOf of one schema, as pydantic writes it.
+  const OrderedJson& Resolved(const OrderedJson& schema) const {
+    const OrderedJson* found = &schema;
+    for (size_t i = 0; i < kMostDepth; ++i) {
+      const OrderedJson* next = nullptr;
+      const OrderedJson* const all = found->Find("allOf");
+      if (const std::string* const to = StringOf(*found, "$ref")) {
+        const size_t slash = to->find('/', 2);
+        const OrderedJson* const defined = root_.Find(to->substr(2, slash - 2));
+        if (defined) next = defined->Find(to->substr(slash + 1));
+      } else if (all && all->items.size() == 1) {
+        next = &all->items[0];
+      }
+      if (!next) break;
+      found = next;
+    }
+    return *found;
+  }
+  bool MakeValue(const OrderedJson& schema, const OrderedJson& resolved, const std::string& words,
+                 AnswerField& field);
+  std::string WithDefinitions(OrderedJson schema) const {
+    std::erase_if(schema.members, [](const OrderedMember& one) {
+      return one.key == "$defs" || one.key == "definitions";
+    });
+    if (!HasReference(schema)) return DumpOrdered(schema);
+    for (const std::string_view key : {"$defs", "definitions"}) {
+      if (const OrderedJson* const all = root_.Find(key)) {
+        schema.members.push_back({std::string(key), *all});
+      }
+    }
+    return DumpOrdered(schema);
+  }
+
+  const OrderedJson& root_;
+  const std::string_view question_;
+  size_t num_values_ = 0, num_bytes_ = 0, num_states_ = 0;  // of their schemas and grammars
+  bool is_asked_whole_ = false;                             // the root, in one go
+};
+
+// Follows texts through the grammar of a schema.
+class ValueGrammar {
+ public:
+  static std::optional<ValueGrammar> Of(const std::string& schema) {
+    auto json = CompileJsonSchema(schema, false);
+    if (!json.ok()) return std::nullopt;
+    return ValueGrammar(std::move(json->grammar));
+  }
+  size_t num_states() const { return grammar_.states.size(); }
+  bool Has(std::string_view text) const {
+    GrammarMatcher matcher(grammar_);
+    int32_t place = matcher.Begin(grammar_.root);
+    for (const char byte : text) {
+      if (place == GrammarMatcher::kNowhere) return false;
+      place = matcher.Next(place, static_cast<uint8_t>(byte));
+    }
+    return place != GrammarMatcher::kNowhere && matcher.place(place).ends;
+  }
+  // The only value that there is; empty: there are several.
+  std::string OnlyText() const {
+    GrammarMatcher matcher(grammar_);
+    std::string text;
+    int32_t place = matcher.Begin(grammar_.root);
+    for (int byte; text.size() < kMostSchemaBytes && (byte = matcher.OnlyByte(place)) >= 0;) {
+      text += static_cast<char>(byte);
+      place = matcher.Next(place, static_cast<uint8_t>(byte));
+    }
+    const GrammarMatcher::Place& end = matcher.place(place);
+    return end.ends && end.items.empty() ? text : "";
+  }
+
+ private:
+  explicit ValueGrammar(Grammar grammar) : grammar_(std::move(grammar)) {}
+  Grammar grammar_;
+};
+
+bool IsNullType(const OrderedJson& schema) {
+  const std::string* const type = StringOf(schema, "type");
+  return type && *type == "null";
+}
+
+// The schema without the ways in which people write that a value may be null.
+OrderedJson WithoutNull(const OrderedJson& schema) {
+  OrderedJson rest = schema;
+  for (auto& [key, value] : rest.members) {
+    if (key == "anyOf" || key == "oneOf") std::erase_if(value.items, IsNullType);
+    if (key == "type") {
+      std::erase_if(value.items, [](const OrderedJson& type) {
+        return type.string() && *type.string() == "null";
+      });
+    }
+    if (key == "enum") {
+      std::erase_if(value.items, [](const OrderedJson& one) { return DumpOrdered(one) == "null"; });
+    }
+  }
+  std::erase_if(rest.members, [](const OrderedMember& one) { return one.key == "nullable"; });
+  return rest;
+}
+
+bool IsAscii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+// The sentences that are no questions, for a model answers those.
+std::string WithoutQuestions(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kQuestionMarks = {"?", "？", "؟"};
+  constexpr std::array<std::string_view, 4> kOtherEnds = {".", "!", "\n", "。"};
+  std::string kept;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const auto stands_here = [&](std::string_view mark) {
+      return text.substr(at).starts_with(mark);
+    };
+    const bool is_question = std::ranges::any_of(kQuestionMarks, stands_here);
+    const bool is_end = is_question || std::ranges::any_of(kOtherEnds, stands_here);
+    ++at;
+    while (at < text.size() && (text[at] & 0xC0) == 0x80) ++at;  // a character's further bytes
+    if (!is_end && at < text.size()) continue;
+    if (!is_question) kept += text.substr(begin, at - begin);
+    begin = at;
+  }
+  return std::string(TrimWhiteSpace(kept));
+}
+
+// "What is the rent per month?"
+std::string AskedByName(std::string_view name) {
+  std::string words(TrimWhiteSpace(name));
+  while (words.ends_with('.') || words.ends_with(':')) words.pop_back();
+  if (!IsAscii(words) || words.size() < 2) return words + "?";
+  if (IsUpper(words[0]) && IsLowerOrDigit(words[1])) words[0] = ToSmall(words[0]);
+  for (const std::string_view article : {"the ", "a ", "an "}) {
+    if (words.starts_with(article)) words.erase(0, article.size());
+  }
+  return "What is the " + words + "?";
+}
+
+// The question for a value that is called `name`. Behind the text of the whole question, as far as
+// that asks nothing itself. Forms that were measured: tools/evaluate/RESULTS.md, "Answers in JSON".
+std::string QuestionFor(std::string_view whole, const std::string& name,
+                        const std::string* description, bool is_yes_or_no) {
+  if (description && description->ends_with('?')) return *description;
+  std::string question = WithoutQuestions(whole);
+  if (!question.empty() && (IsUpper(question.back()) || IsLowerOrDigit(question.back()))) {
+    question += '.';
+  }
+  const auto add = [&](std::string_view text) {
+    question += (question.empty() ? "" : " ") + std::string(text);
+  };
+  // A description of several sentences explains the name.
+  const bool is_long = description && description->find(". ") != description->npos;
+  if (is_long) add(*description);
+  const std::string& asked = description && !is_long ? *description : name;
+  if (is_yes_or_no) {
+    std::string words(TrimWhiteSpace(asked));
+    while (words.ends_with('.')) words.pop_back();
+    add(words + ", yes or no?");
+  } else {
+    add(AskedByName(asked));
+  }
+  return question;
+}
+
+bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& resolved,
+                              const std::string& words, AnswerField& field) {
+  if (++num_values_ > kMostValues) return false;
+  field.schema = WithDefinitions(schema);
+  auto grammar = ValueGrammar::Of(field.schema);
+  if (!grammar) return false;
+  // All values together may take as much work as one schema.
+  num_bytes_ += field.schema.size(), num_states_ += grammar->num_states();
+  if (num_bytes_ > kMostSchemaBytes || num_states_ > GrammarBuilder::kMaxStates) return false;
+  if (grammar->Has("null")) {
+    const std::string without = WithDefinitions(WithoutNull(resolved));
+    auto rest = ValueGrammar::Of(without);
+    if (rest && !rest->Has("null")) {
+      field.may_be_null = true;
+      field.schema = without;
+      grammar = std::move(rest);
+    }
+  }
+  field.only_value = field.may_be_null ? "" : grammar->OnlyText();
+  const auto has = [&](std::string_view text) { return grammar->Has(text); };
+  field.is_yes_or_no = has("true") && has("false") && !has("0") && !has("\"\"") && !has("null");
+  if (field.is_yes_or_no) field.schema = R"({"enum": ["Yes", "No"]})";
+  const std::string* description = StringOf(schema, "description");
+  if (!description) description = StringOf(resolved, "description");
+  // pydantic makes titles of keys.
+  const std::string* const title = StringOf(schema, "title");
+  if (!description && title && InSmallLetters(*title) != InSmallLetters(WordsOfKey(field.key))) {
+    description = title;
+  }
+  field.question = QuestionFor(question_, words, description, field.is_yes_or_no);
+  return true;
+}
+
+// The one value that there is.
+AnswerField& OnlyValue(std::vector<AnswerField>& fields) {
+  AnswerField* field = &fields.front();
+  while (!field->members.empty()) field = &field->members.front();
+  return *field;
+}
+
+}  // namespace
+
+std::vector<AnswerField> SplitIntoFields(std::string_view schema, std::string_view question) {
+  const auto root = ParseOrderedJson(schema);
+  if (!root.ok() || !RefersToDefinitions(*root)) return {};
+  FieldSplitter splitter(*root, question);
+  std::vector<AnswerField> fields = splitter.MembersOf(*root, "", 0);
+  if (!fields.empty() && splitter.num_values() == 1) OnlyValue(fields).question = question;
+  return fields;
+}
+
+}  // namespace lectern

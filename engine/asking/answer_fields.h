@@ -1,0 +1,45 @@
+// Splits a question that is to be answered by a JSON object into a question for each of its values.
+#ifndef LECTERN_ENGINE_ASKING_ANSWER_FIELDS_H_
+#define LECTERN_ENGINE_ASKING_ANSWER_FIELDS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// A member of the object: a value that is asked for, or an object with members of its own.
+struct AnswerField {
+  std::string key;
+  std::vector<AnswerField> members;  // of an object; empty: a value
+  // The rest is that of a value.
+  std::string only_value;  // where the schema leaves one alone, which need not be asked for
+  std::string question;
+  std::string schema;        // the value's; without null, unless nothing else fits
+  bool may_be_null = false;  // the object's schema allows null, too
+  bool may_be_missing = false;
+  // Either true or false. The schema has "Yes" and "No" in their place, which are words of an
+  // answer.
+  bool is_yes_or_no = false;
+};
+
+// Models that were taught plain answers alone put all that they have to say into the first string
+// of an object, and do not know what the others are to be. Such a model is asked for each value by
+// itself: by its description, or its title, or the words of its key, so that "rent_per_month" is
+// asked for as "What is the rent per month?". What the whole question says stands before that; the
+// questions in it do not, because the model would answer these. A description that is a question
+// is asked as it is. An object with one value alone is asked the whole question.
+//
+// Members of objects within the object are such values, too; each list is one value. Properties
+// that the schema does not require can be missing; none are added (additionalProperties).
+//
+// Returns the object's members, in the schema's order. Empty: the schema is not of an object whose
+// properties say all about it (its own anyOf, patternProperties, minProperties, …), or nothing that
+// CompileJsonSchema takes.
+std::vector<AnswerField> SplitIntoFields(std::string_view schema, std::string_view question);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_ANSWER_FIELDS_H_
