@@ -259,7 +259,7 @@ std::string WithoutQuestions(std::string_view text) {
 std::string AskedByName(std::string_view name) {
   std::string words(TrimWhiteSpace(name));
   while (words.ends_with('.') || words.ends_with(':')) words.pop_back();
-  if (!IsAscii(words) || words.size() < 2) return words + "?";
+  if (!IsAscii(words) || words.empty()) return words + "?";
   if (IsUpper(words[0]) && IsLowerOrDigit(words[1])) words[0] = ToSmall(words[0]);
   for (const std::string_view article : {"the ", "a ", "an "}) {
     if (words.starts_with(article)) words.erase(0, article.size());
@@ -336,6 +336,7 @@ AnswerField& OnlyValue(std::vector<AnswerField>& fields) {
 }  // namespace
 
 std::vector<AnswerField> SplitIntoFields(std::string_view schema, std::string_view question) {
+  if (schema.size() > kMostSchemaBytes) return {};
   const auto root = ParseOrderedJson(schema);
   if (!root.ok() || !RefersToDefinitions(*root)) return {};
   FieldSplitter splitter(*root, question);

@@ -38,7 +38,14 @@ class ObjectAnswer {
   ObjectAnswer(const Tokenizer& tokenizer, const AskOptions& options)
       : tokenizer_(tokenizer), options_(options) {}
 
-  uint64_t room() const { return options_.max_tokens - answer_.answer_tokens; }
+  uint64_t room() const {
+    return options_.max_tokens - std::min<uint64_t>(options_.max_tokens, answer_.answer_tokens);
+  }
+  // The tokens that are left for a value behind this text; 0: none.
+  uint64_t RoomBehind(std::string_view text) const {
+    const auto tokens = tokenizer_.EncodeContinuation(text);
+    return tokens.ok() ? room() - std::min<uint64_t>(room(), tokens->ids.size()) : room();
+  }
   // Whether nothing more can be written.
   bool is_ended() const { return !answer_.finish_reason.empty(); }
   void End(const char* finish_reason, const char* stopped_by) {
@@ -266,15 +273,17 @@ class FieldAsker {
  private:
   // False: the member was left out.
   Result<bool> AskForValue(const AnswerField& field, const std::string& key) {
-    if (object_.room() == 0) {
-      object_.End("length", "max_tokens");
+    const uint64_t room = object_.RoomBehind(key);
+    if (room == 0) {
+      object_.WriteForced(key);
+      if (!object_.is_ended()) object_.End("length", "max_tokens");
       return true;
     }
     ToldTokens told;
     AskOptions options = options_;
     options.json_schema = field.schema;
     options.strict_schema = false;
-    options.max_tokens = static_cast<uint32_t>(object_.room());
+    options.max_tokens = static_cast<uint32_t>(room);
     options.on_text = nullptr;
     options.on_reasoning = nullptr;
     options.on_warning = [&](std::string_view warning, const Message& note) {

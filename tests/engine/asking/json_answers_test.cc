@@ -200,14 +200,16 @@ TEST_P(JsonAnswersTest, StopWhereTheyAreCancelled) {
 }
 
 TEST_P(JsonAnswersTest, AreCutByTheirLimit) {
-  const auto session = indexed_.Open();
-  AskOptions options = InJson(kSchema);
-  options.max_tokens = 4;
-  const auto answer = session->Ask("Where?", options);
-  ASSERT_TRUE(answer.ok());
-  EXPECT_EQ(answer->finish_reason, "length");
-  EXPECT_EQ(answer->answer_tokens, 4u);
-  EXPECT_TRUE(answer->text.starts_with("{\"")) << answer->text;
+  for (const uint32_t most : {1u, 4u, 30u}) {
+    const auto session = indexed_.Open();
+    AskOptions options = InJson(kSchema);
+    options.max_tokens = most;
+    const auto answer = session->Ask("Where?", options);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(answer->finish_reason, "length");
+    EXPECT_EQ(answer->answer_tokens, most);
+    EXPECT_TRUE(answer->text.starts_with("{")) << answer->text;
+  }
 }
 
 TEST_P(JsonAnswersTest, TokensHaveTheProbabilitiesOfThoseThatMayCome) {
