@@ -96,6 +96,7 @@ bool IsHeadOf(const TextLayout& layout, size_t i, size_t next) {
 MarkedHeading MarkedHeadingAt(const TextLayout& layout, size_t i) {
   const MarkedHeading heading = ReadMarkedHeading(layout.Line(i));
   if (heading.level == 0 || layout.lines[i].indent >= layout.base + 4) return {};
+  if (layout.IsInComment(i) || (layout.has_hash_comments && i > 0)) return {};
   const bool is_alone = layout.RegionOf(i).last - layout.RegionOf(i).first == 1;
   const bool is_sentence =
       CountWords(layout.Line(i)) > 4 && EndOf(layout.Line(i)) == TextEnd::kClosed;
