@@ -133,8 +133,12 @@ uint8_t HeadingLevel(const TextLayout& layout, size_t i) {
       (num_words <= 3 || EndOf(line) != TextEnd::kClosed))
     return named;
   if (IsQuestion(layout, i)) return 4;
+  const bool asks = line.ends_with('?') || line.ends_with("？");
+  if (is_alone && asks && NumberedHeadingLevel(line) >= 2) return NumberedHeadingLevel(line);
   if (ends_like_text || EndOf(line) == TextEnd::kClosed) return 0;
   const uint8_t numbered = NumberedHeadingLevel(line);
+  const bool has_colon = line.substr(0, line.find(' ')).ends_with(':');  // "3.10: Prompts"
+  if (numbered >= 2 && has_colon) return is_alone ? numbered : 0;
   if (numbered >= 2 && (is_first || EndOf(layout.Line(i - 1)) == TextEnd::kClosed)) return numbered;
   if (numbered == 1) return is_alone && !IsInLooseList(layout, i) ? 1 : 0;
   if (!is_first || ReadItemNumber(line).length > 0) return 0;

@@ -254,7 +254,7 @@ uint8_t NumberedHeadingLevel(View line) {
       break;
     ++at;
   }
-  if (at < line.size() && (line[at] == '.' || line[at] == ')')) ++at;
+  if (at < line.size() && (line[at] == '.' || line[at] == ')' || line[at] == ':')) ++at;
   const size_t spaces = SpacesAt(line, at);
   if (spaces == 0 || at + spaces >= line.size()) return 0;
   const TextStart start = StartOf(line.substr(at + spaces));
@@ -400,14 +400,20 @@ bool LooksLikeProse(View line) {
 }
 
 Cells ReadCells(View line, size_t indent) {
+  static constexpr View kPipes[] = {"|", "│", "┃", "║"};
+  const auto has_pipe = [&](size_t at) {
+    return std::ranges::any_of(kPipes,
+                               [&](View pipe) { return line.substr(at).starts_with(pipe); });
+  };
   Cells cells;
-  cells.is_boxed = line.size() > 2 && line.front() == '|' && line.back() == '|';
+  cells.is_boxed = line.size() > 2 && has_pipe(0) &&
+                   std::ranges::any_of(kPipes, [&](View pipe) { return line.ends_with(pipe); });
   size_t column = indent, gap = 0, num_dots = 0;
   char before = 0;  // the last one before the gap
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;
-    cells.num_pipes += c == '|';
+    cells.num_pipes += (c == '|' || c == '\xE2') && has_pipe(i);
     cells.num_tabs += c == '\t';
     if (c == ' ') {
       ++gap;
@@ -419,6 +425,7 @@ Cells ReadCells(View line, size_t indent) {
       if (gap >= 2 && before != 0 && !is_sentence && cells.num_cells < Cells::kMost) {
         if (cells.num_cells > 0) cells.cells[cells.num_cells - 1].end = at(column - gap);
         cells.cells[cells.num_cells++] = {at(column), UINT16_MAX, gap >= 3};
+        cells.widest_gap = std::max(cells.widest_gap, gap);
       }
       num_dots = c == '.' && gap <= 1 ? num_dots + 1 : num_dots;
       if (c != '.') {

@@ -69,7 +69,8 @@ struct Cells {
   static constexpr size_t kMost = 12;
   size_t num_pipes = 0, num_tabs = 0, num_cells = 0;  // num_cells: entries of `cells` in use
   bool has_leaders = false;  // "Rent ........ 5"
-  bool is_boxed = false;     // begins and ends with a pipe
+  bool is_boxed = false;     // begins and ends with a pipe, or a box's line
+  size_t widest_gap = 0;     // spaces before a cell; 0: no cells
   struct Cell {
     uint16_t begin, end;  // columns, one a character; UINT16_MAX: that or beyond
     bool is_wide;         // three spaces or more before it

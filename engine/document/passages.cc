@@ -83,15 +83,19 @@ bool IsMarkOrJoiner(std::string_view text, size_t at) {
 }
 
 // The characters of [begin, end) that fit in so many columns: where they end, and their columns.
+// The spaces that pad a table's cells count as one column.
 struct Fit {
   size_t end = 0, columns = 0;
 };
-Fit FitFrom(std::string_view text, size_t begin, size_t end, size_t most_columns) {
+Fit FitFrom(std::string_view text, size_t begin, size_t end, size_t most_columns, bool is_padded) {
   Fit fit{.end = begin, .columns = 0};
   while (fit.end < end) {
     size_t length = 1;
     const auto byte = static_cast<unsigned char>(text[fit.end]);
-    const size_t columns = byte < 0x80 ? 1 : CharColumns(DecodeChar(text, fit.end, &length));
+    const bool is_in_gap = is_padded && byte == ' ' && fit.end > begin && text[fit.end - 1] == ' ';
+    const size_t columns = is_in_gap     ? 0
+                           : byte < 0x80 ? 1
+                                         : CharColumns(DecodeChar(text, fit.end, &length));
     if (fit.columns + columns > most_columns || fit.end + length > end) break;
     fit.end += length, fit.columns += columns;
   }
@@ -174,7 +178,7 @@ class Splitter {
     for (size_t first = block.first; first < block.last;) {
       size_t last = first + 1;
       for (size_t at = lines_[first].begin, columns = 0; last < block.last; ++last) {
-        const Fit fit = FitFrom(text_, at, lines_[last].end, kMaxPassageColumns - columns);
+        const Fit fit = FitFrom(text_, at, lines_[last].end, kMaxPassageColumns - columns, false);
         if (fit.end < lines_[last].end) break;
         at = fit.end, columns += fit.columns;
       }
@@ -199,7 +203,8 @@ class Splitter {
       size_t last = TrimmedEnd(view, begin, end);
       if (last == begin) return;
       const uint64_t place = flat.PlaceOf(begin);
-      size_t most = FitFrom(view, begin, last, kMaxPassageColumns).end;
+      size_t most =
+          FitFrom(view, begin, last, kMaxPassageColumns, kind == PassageKind::kTableRow).end;
       if (most < last || flat.EndOf(last) - place > kMaxPassageBytes) {
         while (most > begin + 1 && flat.EndOf(most) - place > kMaxPassageBytes) --most;
         last = CutBefore(view, begin, most);

@@ -204,7 +204,7 @@ bool IsNumber(std::string_view word) {
 }
 
 // Whether the text up to a full stop is the mark of a list item or section: "1", "2.1", "a", "iv",
-// "(3", "§ 3", "A", "Section 4".
+// "(3", "§ 3", "A", "B.2", "Section 4".
 bool IsListMark(std::string_view text) {
   constexpr size_t kLongest = 12;
   const size_t begin = SkipSpace(text, 0);
@@ -221,6 +221,8 @@ bool IsListMark(std::string_view text) {
   if (text.ends_with(')') || text.ends_with(']')) text.remove_suffix(1);
   if (IsRoman(text)) return true;
   if (text.size() <= 2 && IsLetter(At(text, 0).c) && At(text, 0).length == text.size()) return true;
+  // "B.2.5": of an appendix
+  if (text.size() > 2 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == '.') text.remove_prefix(2);
   size_t num_digits = 0;
   for (const char c : text) {
     if (c == '.') {

@@ -30,7 +30,7 @@ class BlockFinder {
     if (IsRecord(i)) return Add(PassageKind::kTableRow, 0, i, RecordEnd(i), 0);
     if (layout_.forms[i] == LineForm::kFenced || layout_.RegionOf(i).is_code) return AddCode(i);
     if (layout_.forms[i] == LineForm::kFence || IsRule(layout_.Line(i))) return i + 1;
-    if (layout_.forms[i] == LineForm::kRow) return Add(PassageKind::kTableRow, 0, i, i + 1, 0);
+    if (layout_.forms[i] == LineForm::kRow) return Add(PassageKind::kTableRow, 0, i, RowEnd(i), 0);
     if (layout_.lines[i].is_page_edge) return Add(PassageKind::kSentence, 0, i, i + 1, 0);
     if (const MarkedHeading heading = MarkedHeadingAt(layout_, i); heading.level > 0) {
       Add(PassageKind::kHeading, heading.level, i, i + 1, heading.begin);
@@ -55,6 +55,14 @@ class BlockFinder {
                        .last = end,
                        .begin = layout_.lines[first].begin + skipped,
                        .end = layout_.lines[end - 1].end});
+    return last;
+  }
+
+  // The line behind the row that begins with line i.
+  size_t RowEnd(size_t i) const {
+    const TextRegion& region = layout_.RegionOf(i);
+    size_t last = i + 1;
+    while (region.is_grid && last < region.last && layout_.forms[last] == LineForm::kRow) ++last;
     return last;
   }
 

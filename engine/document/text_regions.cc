@@ -146,17 +146,26 @@ class LayoutFinder {
 
   // Marks the rows of tables: lines that fit the line before them, and those that are rows by
   // themselves, such as an entry of a table of contents. Returns whether there are any.
-  bool FindRows(const TextRegion& region) {
-    bool has_rows = false;
+  bool FindRows(TextRegion& region) {
+    bool has_rows = false, is_behind_rule = false;
+    size_t num_boxes = 0;  // runs of boxed lines between rules
+    const bool is_justified = IsJustified(region);
     Cells previous;
     size_t previous_line = region.last;
     for (size_t i = region.first; i < region.last; ++i) {
-      if (IsRule(layout_.Line(i))) continue;  // the rule below a table's head
+      if (IsRule(layout_.Line(i))) {  // the rule below a table's head
+        is_behind_rule = true;
+        continue;
+      }
       const Cells cells = ReadCells(layout_.Line(i), layout_.lines[i].indent);
       const bool is_alone =
           cells.has_leaders || cells.num_pipes >= 3 || (cells.is_boxed && cells.num_pipes >= 2);
       const bool is_code = LooksLikeCode(layout_.Line(i)) && !cells.is_boxed;
-      if (previous_line < i && AreRows(previous, cells) && !is_code) {
+      num_boxes += cells.is_boxed && is_behind_rule;
+      is_behind_rule = false;
+      const bool is_row = previous_line < i && AreRows(previous, cells) &&
+                          !(is_justified && IsProse(previous_line, previous) && IsProse(i, cells));
+      if (is_row && !is_code) {
         layout_.forms[previous_line] = layout_.forms[i] = LineForm::kRow;
       } else if (is_alone && !is_code) {
         layout_.forms[i] = LineForm::kRow;
@@ -165,7 +174,26 @@ class LayoutFinder {
       previous = cells;
       previous_line = i;
     }
+    region.is_grid = num_boxes >= 3;  // one rule below the head makes two
     return has_rows;
+  }
+  // Whether two of three lines, or more, end in the column of the widest.
+  bool IsJustified(const TextRegion& region) const {
+    constexpr uint32_t kLeastWidth = 50;
+    uint32_t widest = 0;
+    size_t num_widest = 0;
+    for (const TextLine& line : LinesOf(region)) {
+      if (line.width > widest) widest = line.width, num_widest = 0;
+      num_widest += line.width == widest;
+    }
+    return widest >= kLeastWidth && num_widest >= 2 &&
+           num_widest * 3 >= 2 * (region.last - region.first);
+  }
+  // Whether the gaps in a line can be those of justified prose.
+  bool IsProse(size_t i, const Cells& cells) const {
+    constexpr size_t kWidestGap = 3;
+    return cells.widest_gap <= kWidestGap && cells.num_pipes == 0 && cells.num_tabs == 0 &&
+           LooksLikeProse(layout_.Line(i));
   }
 
   // Most lines look like code; indented deeper than prose, fewer need to, or none where a colon

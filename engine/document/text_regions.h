@@ -24,6 +24,7 @@ enum class LineForm : uint8_t {
 struct TextRegion {
   size_t first, last;    // lines [first, last)
   bool is_code = false;  // by its look; fenced code has LineForm::kFenced
+  bool is_grid = false;  // a table with rules between all rows, which may have several lines each
   Wrapping wrapping;
 };
 
