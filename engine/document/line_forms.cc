@@ -379,14 +379,19 @@ bool LooksLikeCode(View line) {
 }
 
 bool LooksLikeProse(View line) {
-  size_t num_letters = 0, num_words = 0;
+  size_t num_letters = 0, num_words = 0, num_dense = 0;
   bool is_word = true, has_letter = false;
   const auto end_word = [&] {
     num_words += is_word && has_letter;
     is_word = true, has_letter = false;
   };
-  for (const char c : line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
     const bool is_letter = IsAsciiLetter(c) || static_cast<unsigned char>(c) >= 0x80;
+    size_t length = 1;
+    // The first byte of a character of three: others of scripts without spaces are rare.
+    if ((static_cast<unsigned char>(c) & 0xF0) == 0xE0)
+      num_dense += IsWithoutSpaces(DecodeChar(line, i, &length));
     num_letters += is_letter || IsBlank(c);
     has_letter |= is_letter;
     if (IsBlank(c)) {
@@ -396,6 +401,7 @@ bool LooksLikeProse(View line) {
     }
   }
   end_word();
+  num_words += num_dense / 2;  // a word has two characters or so
   return num_words >= 5 && num_letters * 100 >= line.size() * 88;
 }
 

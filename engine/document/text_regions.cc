@@ -216,7 +216,7 @@ class LayoutFinder {
     if (num_prose * 2 >= num_lines && num_code * 2 < num_lines) return false;
     if (indent < layout_.base + 4) return num_lines >= 2 && num_code * 10 >= num_lines * 6;
     const bool is_announced = region.first > 0 && layout_.Line(region.first - 1).ends_with(':');
-    return num_code * 3 >= num_lines || (is_announced && num_prose == 0);
+    return num_code * 3 >= num_lines || (is_announced && num_prose * 4 <= num_lines);
   }
 
   TextLayout layout_;
