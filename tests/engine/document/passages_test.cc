@@ -343,5 +343,82 @@ TEST(PassagesTest, ATitleBetweenRulesIsAHeading) {
   EXPECT_EQ(PlainTexts(text), (Texts{"Garden Manual", "Water the roses."}));
 }
 
+// A limit in bytes would cut these at a third of the length of Latin text.
+TEST(PassagesTest, SentencesOfAllScriptsHaveTheSameLength) {
+  for (const auto& [word, columns] :
+       {std::pair<std::string, size_t>("mill ", 5), {"чаща ", 5}, {"წისქვილი ", 9}, {"磨", 2}}) {
+    std::string sentence;
+    for (size_t i = 0; i < 399 / columns; ++i) sentence += word;
+    EXPECT_EQ(PlainTexts(sentence + "\n").size(), 1u) << word;
+    EXPECT_GT(PlainTexts(sentence + sentence + "\n").size(), 1u) << word;
+  }
+}
+
+TEST(PassagesTest, CommentsOfProgramsAreNoHeadings) {
+  const std::string settings =
+      "Settings\n========\n\nWrite this file.\n\n# Where the mill takes its water from, which may\n"
+      "# be a river.\nsource = river\n\n# How many\n# stones it has\nstones = 2\n\n# Name of the "
+      "mill\nname = Osk\n\n# mount /dev/sda6\n\n"
+      "Then start it.\n";
+  EXPECT_EQ(PlainTexts(settings, PassageKind::kHeading), (Texts{"Settings"}));
+  EXPECT_EQ(PlainTexts(settings, PassageKind::kCode),
+            (Texts{"# Where the mill takes its water from, which may # be a river. source = river",
+                   "# How many # stones it has stones = 2", "# Name of the mill name = Osk",
+                   "# mount /dev/sda6"}));
+  // A document with more headings than comments keeps them.
+  EXPECT_EQ(PlainTexts("# The mill\n\nIt is old.\n\n# Its owner\n\nRun:\n\n# ls\n# cat x\n",
+                       PassageKind::kHeading),
+            (Texts{"The mill", "Its owner"}));
+}
+
+TEST(PassagesTest, TildesUnderATitleAreNoFence) {
+  const std::string text =
+      "Rent\n~~~~\n\nIt is 400 EUR. It is due.\n\nKeys\n~~~~\n\nThere are three.\n";
+  EXPECT_EQ(PlainTexts(text, PassageKind::kHeading), (Texts{"Rent", "Keys"}));
+  EXPECT_EQ(PlainTexts(text, PassageKind::kSentence),
+            (Texts{"It is 400 EUR.", "It is due.", "There are three."}));
+  EXPECT_EQ(PlainTexts("Run:\n~~~\nls\n~~~\n", PassageKind::kCode), (Texts{"ls"}));
+}
+
+TEST(PassagesTest, RowsBetweenRulesAreWhole) {
+  EXPECT_EQ(PlainTexts("+------+-----------+\n| Flat | Rent      |\n+======+===========+\n"
+                       "| 7    | 410 EUR,  |\n|      | in March  |\n+------+-----------+\n"
+                       "| 8    | 420 EUR   |\n+------+-----------+\n",
+                       PassageKind::kTableRow),
+            (Texts{"| Flat | Rent |", "| 7 | 410 EUR, | | | in March |", "| 8 | 420 EUR |"}));
+  EXPECT_EQ(PlainTexts("┌───┬─────┐\n│ 7 │ 410 │\n├───┼─────┤\n│ 8 │ 420 │\n└───┴─────┘\n",
+                       PassageKind::kTableRow),
+            (Texts{"│ 7 │ 410 │", "│ 8 │ 420 │"}));
+}
+
+TEST(PassagesTest, JustifiedProseIsNoTable) {
+  EXPECT_EQ(
+      PlainTexts("The  mill  at  Osk  was  designed  by the daughter of the\n"
+                 "miller  of Lund,  who  had  seen  one in a valley of the\n"
+                 "south  and  had  made  a  drawing  of  it on the way out.\n"
+                 "Nobody believed her.\n"),
+      (Texts{"The mill at Osk was designed by the daughter of the miller of Lund, who had seen "
+             "one in a valley of the south and had made a drawing of it on the way out.",
+             "Nobody believed her."}));
+}
+
+// Without capitals only the width tells that a line goes on.
+TEST(PassagesTest, LinesOfScriptsWithoutCapitalsAreJoined) {
+  const std::string text =
+      "虽然调用这个函数是这里描述的最后一步，但这往往只是初始化设备的另\n"
+      "一个中间步骤。这一步通常可以推迟到设备被打开使用时进行的时候，所有的中断\n"
+      "处理程序都应该注册。\n";
+  std::string joined;
+  for (const std::string& sentence : PlainTexts(text)) joined += "[" + sentence + "]";
+  EXPECT_EQ(joined.find("另]"), std::string::npos) << joined;
+}
+
+TEST(PassagesTest, NumberedQuestionsAreHeadings) {
+  EXPECT_EQ(PlainTexts("8.4. Who owns the mill?\n\nDr. Brok of Osk owns it, as all know.\n\n"
+                       "8.5: Where it is\n\nIt is in Osk. Nobody goes there.\n",
+                       PassageKind::kHeading),
+            (Texts{"8.4. Who owns the mill?", "8.5: Where it is"}));
+}
+
 }  // namespace
 }  // namespace lectern
