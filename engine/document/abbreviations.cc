@@ -15,7 +15,7 @@ constexpr std::string_view kNever =
     // English titles, references and links between words
     "Mr Mrs Ms Mx Messrs Dr Drs Prof Rev Hon Fr Br Capt Cpt Cmdr Lt Sgt Cpl Maj Col Gen Adm Gov "
     "Sen Rep Pres Supt Det Insp Amb Mt Ft e.g i.e vs viz cf approx ca resp esp incl "
-    "excl i.a a.k.a betw n.b N.B Attn "
+    "excl Op i.a a.k.a betw n.b N.B Attn "
     // German
     "Hr Hrn Frl Dipl Dipl.-Ing Ing Mag Dir Hrsg z.b d.h u.a o.ä z.t i.d.r m.e u.u s.o s.u v.a z.hd "
     "i.a d.i z.zt u.ä bzw evtl ggf inkl exkl vgl sog geb gest sen jun bes ehem einschl einschließl "
@@ -44,7 +44,7 @@ constexpr std::string_view kNeverElsewhere =
 constexpr std::string_view kNumber =
     "No Nos Nr Nrn Num Fig Figs fig figs Tab Tbl Eq Eqs eq eqs Ref Refs Sec Sect Ch Chap chap "
     "Vol vol vols Art Arts Par para Cl p pp P PP l ll fol Abb Kap Abs Abschn Bd Bde Ziff Anh "
-    "Anm Aufl S Rz Rn pág págs pag pagg núm cap art n.º n.o op Op Ex App Pt Bk Lot Apt Jan Feb "
+    "Anm Aufl S Rz Rn pág págs pag pagg núm cap art n.º n.o op Ex App Pt Bk Lot Apt Jan Feb "
     "Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez janv févr avr juil sept oct nov déc "
     "ene abr dic giu lug ott párr párrf núm núms nr č čl odst písm blz pkt kl kap alin ust poz "
     "ст п пп гл αρ σελ άρθ rs N° n° tel Tel Fax Ext ext Rs рис стр табл सं नं क्र";

@@ -26,6 +26,9 @@ bool HasTitleCase(std::string_view line) {
   return num_capitals * 10 >= num_long * 6;
 }
 
+// "R> time(z)"
+bool HasPrompt(std::string_view line) { return line.substr(0, line.find(' ')).ends_with('>'); }
+
 // A short line that begins with a capital, or with a letter of a script without capitals, and
 // stands alone over something longer or at the head of lines that are indented.
 bool IsTitle(const TextLayout& layout, size_t i, size_t num_words) {
@@ -141,7 +144,7 @@ uint8_t HeadingLevel(const TextLayout& layout, size_t i) {
   if (numbered >= 2 && has_colon) return is_alone ? numbered : 0;
   if (numbered >= 2 && (is_first || EndOf(layout.Line(i - 1)) == TextEnd::kClosed)) return numbered;
   if (numbered == 1) return is_alone && !IsInLooseList(layout, i) ? 1 : 0;
-  if (!is_first || ReadItemNumber(line).length > 0) return 0;
+  if (!is_first || ReadItemNumber(line).length > 0 || HasPrompt(line)) return 0;
   if (IsAllCaps(line)) return i + 1 < region.last && IsAllCaps(layout.Line(i + 1)) ? 0 : 2;
   return IsTitle(layout, i, num_words) ? (i == 0 ? 1 : 3) : 0;
 }

@@ -413,6 +413,12 @@ TEST(PassagesTest, LinesOfScriptsWithoutCapitalsAreJoined) {
   EXPECT_EQ(joined.find("另]"), std::string::npos) << joined;
 }
 
+TEST(PassagesTest, PromptsAreNoHeadings) {
+  EXPECT_EQ(PlainTexts("The Mill\n\nR> time(z)\n\nIt prints the time of the mill in Osk.\n",
+                       PassageKind::kHeading),
+            (Texts{"The Mill"}));
+}
+
 TEST(PassagesTest, NumberedQuestionsAreHeadings) {
   EXPECT_EQ(PlainTexts("8.4. Who owns the mill?\n\nDr. Brok of Osk owns it, as all know.\n\n"
                        "8.5: Where it is\n\nIt is in Osk. Nobody goes there.\n",
