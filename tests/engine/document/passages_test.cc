@@ -414,7 +414,8 @@ TEST(PassagesTest, LinesOfScriptsWithoutCapitalsAreJoined) {
 }
 
 TEST(PassagesTest, PromptsAreNoHeadings) {
-  EXPECT_EQ(PlainTexts("The Mill\n\nR> time(z)\n\nIt prints the time of the mill in Osk.\n",
+  EXPECT_EQ(PlainTexts("The Mill\n\nIt has a clock, which R knows.\n\nR> time(z)\n\nIt prints the "
+                       "time of the mill in Osk.\n",
                        PassageKind::kHeading),
             (Texts{"The Mill"}));
 }
