@@ -261,6 +261,22 @@ uint8_t NumberedHeadingLevel(View line) {
   return start == TextStart::kCapital || start == TextStart::kOtherLetter ? level : 0;
 }
 
+size_t SectionNumberLength(View line) {
+  const bool is_appendix = line.size() > 2 && line[0] >= 'A' && line[0] <= 'Z' && line[1] == '.' &&
+                           IsAsciiDigit(line[2]);
+  size_t at = is_appendix ? 2 : 0, num_parts = is_appendix;
+  while (true) {
+    const size_t digits = at;
+    while (at < line.size() && IsAsciiDigit(line[at])) ++at;
+    if (at == digits) break;
+    if (at - digits > 3 || at == line.size() || line[at] != '.') return 0;
+    ++num_parts;
+    ++at;
+  }
+  const size_t spaces = SpacesAt(line, at);
+  return num_parts >= 2 && spaces > 0 && at + spaces < line.size() ? at + spaces : 0;
+}
+
 bool IsAllCaps(View line) {
   size_t num_capitals = 0;
   for (size_t at = 0; at < line.size();) {
@@ -302,7 +318,8 @@ bool IsKeyValue(View line) {
   if (colon == View::npos || colon == 0) return false;
   const View key = line.substr(0, colon);
   if (CountWords(key) > 4 || key.find_first_of(".!?,;") != View::npos) return false;
-  return colon + length == line.size() || length == 3 || IsBlank(line[colon + length]);
+  const View value = line.substr(colon + length);
+  return value.empty() || length == 3 || IsBlank(value[0]) || value.starts_with("\xC2\xA0");
 }
 
 namespace {

@@ -190,7 +190,11 @@ bool IsListMark(std::string_view text) {
   constexpr size_t kLongest = 12;
   const size_t begin = SkipSpace(text, 0);
   text.remove_prefix(begin);
-  for (const std::string_view name : {"Section ", "Article ", "Clause ", "Rule ", "Artikel "}) {
+  for (const std::string_view name :
+       {"Section ", "Article ", "Clause ",  "Rule ",    "Artikel ",  "Chapter ",   "Example ",
+        "Figure ",  "Table ",   "Step ",    "Kapitel ", "Beispiel ", "Abbildung ", "Tabelle ",
+        "Schritt ", "Exemple ", "Tableau ", "Ejemplo ", "Figura ",   "Tabla ",     "Esempio ",
+        "Пример ",  "Рисунок ", "Таблица ", "Статья ",  "Стаття "}) {
     if (!text.starts_with(name)) continue;
     text.remove_prefix(name.size());
     if (text.empty() || !IsDigit(static_cast<unsigned char>(text[0]))) return false;

@@ -131,7 +131,15 @@ class BlockFinder {
     if (layout_.forms[i] != LineForm::kText || IsRule(layout_.Line(i))) return true;
     if (MarkedHeadingAt(layout_, i).level > 0 || UnderlinedLevel(layout_, i) > 0) return true;
     if (IsRecord(i)) return true;
-    return IsItem(i);
+    return IsItem(i) || IsEntry(i);
+  }
+  // Whether line i is an entry of a table of contents behind another one, and no number that was
+  // wrapped to the head of a line.
+  bool IsEntry(size_t i) const {
+    if (SectionNumberLength(layout_.Line(i)) == 0) return false;
+    const std::string_view before = layout_.Line(i - 1);
+    return SectionNumberLength(before) > 0 || ReadItemNumber(before).length > 0 ||
+           list_line_ + 1 == i;
   }
 
   // The rule over a title that has one below it, too, as reStructuredText has them.

@@ -110,7 +110,8 @@ class LineScanner {
         line->end = at_;
         line->width = columns;
       }
-      if (line->first_word == 0 && (is_space || (c >= 0x80 && IsWithoutSpaces(c)))) {
+      const bool may_break = is_space && c != 0xA0 && c != 0x202F;  // "« Packages »" stays whole
+      if (line->first_word == 0 && (may_break || (c >= 0x80 && IsWithoutSpaces(c)))) {
         line->first_word = line->width - line->indent;
       }
     }

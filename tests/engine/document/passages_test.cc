@@ -413,6 +413,29 @@ TEST(PassagesTest, LinesOfScriptsWithoutCapitalsAreJoined) {
   EXPECT_EQ(joined.find("另]"), std::string::npos) << joined;
 }
 
+TEST(PassagesTest, EntriesOfATableOfContentsStayApart) {
+  EXPECT_EQ(PlainTexts("Table of Contents\n\n1. The mill\n    1.1. Its owner\n    1.2. Its roof\n"
+                       "        1.2.1. Slates\nA. The lease\n    A.1. Rent\n    A.2. Keys\n"),
+            (Texts{"Table of Contents", "1. The mill", "1.1. Its owner", "1.2. Its roof",
+                   "1.2.1. Slates", "A. The lease", "A.1. Rent", "A.2. Keys"}));
+  // A number that was wrapped to the head of a line is none.
+  EXPECT_EQ(
+      PlainTexts("The mill of the village is described well in the part that has the number\n"
+                 "1.2. Nobody reads it, as all who live there know what it says about them.\n"),
+      (Texts{"The mill of the village is described well in the part that has the number 1.2.",
+             "Nobody reads it, as all who live there know what it says about them."}));
+}
+
+TEST(PassagesTest, ANoBreakSpaceIsNoPlaceToWrap) {
+  EXPECT_EQ(
+      PlainTexts(
+          "La recherche du meunier peut chercher dans les copies des métadonnées\n"
+          "«\u00A0Moulin\u00A0» et «\u00A0Toits\u00A0», qui sont dans la maison du meunier de "
+          "la vallée\nde Lund, près d'un pont qui est vieux.\n")
+          .size(),
+      1u);
+}
+
 TEST(PassagesTest, PromptsAreNoHeadings) {
   EXPECT_EQ(PlainTexts("The Mill\n\nIt has a clock, which R knows.\n\nR> time(z)\n\nIt prints the "
                        "time of the mill in Osk.\n",

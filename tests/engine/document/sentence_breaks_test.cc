@@ -212,6 +212,7 @@ TEST(SentenceBreaksTest, KeepListMarksOfAppendicesAndDoubledLetters) {
 
 TEST(SentenceBreaksTest, KeepTheNumberOfASectionWithIt) {
   ExpectSentences({"Section 4. Notices.", "They go to the office, Attn. Carrow, by mail."});
+  ExpectSentences({"Beispiel 1. Ausgabe der Liste"});
   ExpectSentences({"The rent is set in Section 4.", "Nobody pays it."});
 }
 
