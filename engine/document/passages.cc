@@ -89,7 +89,8 @@ struct Fit {
 };
 Fit FitFrom(std::string_view text, size_t begin, size_t end, size_t most_columns, bool is_padded) {
   Fit fit{.end = begin, .columns = 0};
-  while (fit.end < end) {
+  // Or padding of any length would be read again for each piece.
+  while (fit.end < end && fit.end - begin < kMaxPassageBytes) {
     size_t length = 1;
     const auto byte = static_cast<unsigned char>(text[fit.end]);
     const bool is_in_gap = is_padded && byte == ' ' && fit.end > begin && text[fit.end - 1] == ' ';

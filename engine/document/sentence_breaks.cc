@@ -407,7 +407,8 @@ class SentenceFinder {
       }
       // “ and « open the next sentence where no space parts them.
       const bool opens = stop == Stop::kWide && (c.c == 0x201C || c.c == 0x2018 || c.c == 0xAB);
-      if (IsCloser(c.c) && !opens) {
+      const bool is_word_mark = stop == Stop::kWide && c.c == 0x1361;  // Ethiopic
+      if ((IsCloser(c.c) && !opens) || is_word_mark) {
         at += c.length;
         continue;
       }

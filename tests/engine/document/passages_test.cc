@@ -287,6 +287,9 @@ TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
     while (text.size() < 300'000) text += piece;
     texts.push_back(text);
   }
+  std::string padded;
+  while (padded.size() < 1'000'000) padded += "|a" + std::string(500, ' ');
+  texts.push_back(padded + "|");
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& text : texts) {
     const std::vector<Passage> passages = SplitPassages(text, {});

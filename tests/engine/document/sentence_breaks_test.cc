@@ -157,6 +157,7 @@ TEST(SentenceBreaksTest, KnowGreekQuestionsAndEthiopicStops) {
                    "Πότε έκλεισε;", "Το 1955."});
   ExpectSentences({"Buy milk; Then rest."});
   ExpectSentences({"የህዝብ ብዛት 3,384,569 ነው፡፡", "የአፍሪካ ሕብረት መቀመጫ ናት፡፡", "ስሟን ማን አወጣ፧", "እቴጌ ጣይቱ።"});
+  ExpectSentences({"ሰው፡ሁሉ፡በሕግ፡ፊት፡እኩል፡ነው።፡", "ሕጉ፡ደህንነቱን፡እንዲጠበቅለት፡መብት፡አለው።"}, "");
   EXPECT_EQ(EndOf("Ποιος πλήρωσε το έργο;"), TextEnd::kClosed);
   EXPECT_EQ(EndOf("መቀመጫ ናት፡፡"), TextEnd::kClosed);
   EXPECT_EQ(EndOf("buy milk;"), TextEnd::kOpen);
