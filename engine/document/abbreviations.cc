@@ -15,7 +15,7 @@ constexpr std::string_view kNever =
     // English titles, references and links between words
     "Mr Mrs Ms Mx Messrs Dr Drs Prof Rev Hon Fr Br Capt Cpt Cmdr Lt Sgt Cpl Maj Col Gen Adm Gov "
     "Sen Rep Pres Supt Det Insp Amb Mt Ft e.g i.e vs viz cf approx ca resp esp incl "
-    "excl i.a a.k.a betw n.b N.B Attn "
+    "excl Op i.a a.k.a betw n.b N.B Attn "
     // German
     "Hr Hrn Frl Dipl Dipl.-Ing Ing Mag Dir Hrsg z.b d.h u.a o.ä z.t i.d.r m.e u.u s.o s.u v.a z.hd "
     "i.a d.i z.zt u.ä bzw evtl ggf inkl exkl vgl sog geb gest sen jun bes ehem einschl einschließl "
@@ -32,18 +32,30 @@ constexpr std::string_view kNever =
     "TS ThS PGS GS BS KS KTS TP "
     // Hindi and Russian
     "डॉ श्री प्रो पं स्व रु ул просп им проф акад т.е т.к";
+constexpr std::string_view kNeverElsewhere =
+    // Polish, Czech and Slovak, Slovene and Croatian, Hungarian
+    "np tzw tzn tj m.in ul ks gen płk inż mgr hab św godz por zob "
+    "např tzv popř příp např viď napr npr dr pl ún vö özv "
+    // Dutch, Danish, Norwegian, Swedish, Finnish
+    "bijv d.w.z d.m.v m.b.t i.v.m t.o.v o.a a.d.h.v evt dhr mevr "
+    "f.eks bl.a d.v.s jf jfr skt fr.o.m t.ex s.k f.d esim vrt "
+    // Turkish, Greek, Ukrainian and Bulgarian, Italian
+    "örn doç π.χ βλ δηλ напр див вул ім вж cfr";
 constexpr std::string_view kNumber =
     "No Nos Nr Nrn Num Fig Figs fig figs Tab Tbl Eq Eqs eq eqs Ref Refs Sec Sect Ch Chap chap "
     "Vol vol vols Art Arts Par para Cl p pp P PP l ll fol Abb Kap Abs Abschn Bd Bde Ziff Anh "
-    "Anm Aufl S Rz Rn pág págs pag pagg núm cap art n.º n.o op Op Ex App Pt Bk Lot Apt Jan Feb "
+    "Anm Aufl S Rz Rn pág págs pag pagg núm cap art n.º n.o op Ex App Pt Bk Lot Apt Jan Feb "
     "Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez janv févr avr juil sept oct nov déc "
-    "ene abr dic gen giu lug ott tel Tel Fax Ext ext Rs рис стр табл सं नं क्र";
+    "ene abr dic giu lug ott párr párrf núm núms nr č čl odst písm blz pkt kl kap alin ust poz "
+    "ст п пп гл αρ σελ άρθ rs N° n° tel Tel Fax Ext ext Rs рис стр табл सं नं क्र";
 constexpr std::string_view kMayEnd =
     "St Str Jr Sr Esq Inc Ltd Co Corp Bros Cie Ltda Assn Assoc Dept Univ Inst Ave Av Avda Blvd Rd "
     "Ln Sq Pl Hwy al a.m p.m A.M P.M a.c d.c A.D B.C B.C.E C.E v.chr n.chr J.-C av.J.-C ap.J.-C "
     "Ph.D ph.d M.D B.A M.A D.C U.S U.K U.S.A U.N E.U EE.UU S.p.A S.A S.L e.V Mio Mrd Tsd Jh Jhd "
     "Jhs ed eds et.al rev repr est Est ibid Wash Calif Mass Penn Conn Fla Tex Mon Tue Tues Wed Thu "
-    "Thur Thurs Fri Sat Sun गा कि.मी т.д т.п др гг тыс млн млрд руб";
+    "Thur Thurs Fri Sat Sun गा कि.मी т.д т.п др гг тыс млн млрд руб см m.m o.s.v osv itp itd vb "
+    "κ.λπ "
+    "т.ч т.н";
 
 constexpr std::string_view kStarters =
     "The An He She It They We You In On At By For From This That These Those His Her Its Their Our "
@@ -69,7 +81,10 @@ constexpr std::string_view kStarters =
     "Según "
     "Al Lo Gli Egli Essa Nel Nella Per Ma Questo Questa Questi Suo Sua Quando Dopo Os As Um Uma "
     "Ele Ela "
-    "Em Na Mas Seu Depois Não";
+    "Em Na Mas Seu Depois Não "
+    // Danish, Norwegian, Swedish, Dutch, Russian
+    "Det Han Hun Vi Jeg Hvad Hvem Hvor Hvis Jag Hon Vad Het Een Dit Deze Hij Zij Wij Wat Maar "
+    "Это Этот Эта Эти Он Она Оно Они Если Для Но При Как Так Не Все Его Её Их Когда После Также";
 
 constexpr std::string_view kBeforeOrdinals =
     "am der die das dem den des vom zum im zur beim bis ab seit ein eine einen einem einer jeder "
@@ -127,9 +142,9 @@ std::string SmallLetters(std::string_view word) {
 
 // The lists together; the first one that has a word decides.
 struct Abbreviations {
-  Words never{kNever}, number{kNumber}, may_end{kMayEnd};
+  Words never{kNever}, never_elsewhere{kNeverElsewhere}, number{kNumber}, may_end{kMayEnd};
   StopAfter Find(std::string_view word) const {
-    if (never.Has(word)) return StopAfter::kNever;
+    if (never.Has(word) || never_elsewhere.Has(word)) return StopAfter::kNever;
     if (number.Has(word)) return StopAfter::kNumber;
     if (may_end.Has(word)) return StopAfter::kMayEnd;
     return StopAfter::kEnds;
@@ -154,8 +169,12 @@ StopAfter StopAfterWord(std::string_view word) {
       return abbreviations.Find(small);
     }
   }
-  const size_t hyphen = word.rfind('-');
-  return hyphen == word.npos ? StopAfter::kEnds : StopAfterWord(word.substr(hyphen + 1));
+  const size_t part = word.find_last_of("-'");
+  if (part != word.npos) return StopAfterWord(word.substr(part + 1));
+  constexpr std::string_view kApostrophe = "’";
+  const size_t mark = word.rfind(kApostrophe);
+  return mark == word.npos ? StopAfter::kEnds
+                           : StopAfterWord(word.substr(mark + kApostrophe.size()));
 }
 
 bool BeginsSentences(std::string_view word) {
@@ -167,6 +186,21 @@ bool IsOrdinalBetween(std::string_view previous, std::string_view next) {
   static const Words before(kBeforeOrdinals), after(kAfterOrdinals);
   if (after.Has(next)) return true;
   return before.Has(SmallLetters(previous)) && !BeginsSentences(next);
+}
+
+bool ContinuesThai(std::string_view before, std::string_view after) {
+  static constexpr std::string_view kNext[] = {
+      "และ", "หรือ", "แต่", "ซึ่ง", "ที่", "โดย", "เพราะ", "เพื่อ", "จาก", "ของ", "คือ", "เป็น", "ว่า", "ถึง",
+      "กับ", "ใน", "ได้แก่", "เช่น", "ตั้งแต่", "จน", "รวม", "จะ", "ย่อม", "ต้อง", "อัน", "ทาง", "ตาม", "ด้วย",
+      "แห่ง", "ให้",
+      // Lao
+      "ແລະ", "ຫຼື", "ຫລື", "ທີ່", "ຊຶ່ງ", "ຊື່ງ", "ໂດຍ", "ເພື່ອ", "ໃນ", "ຂອງ", "ວ່າ", "ກັບ"};
+  static constexpr std::string_view kBefore[] = {"คือ",  "ว่า", "เช่น", "ได้แก่", "และ", "หรือ",
+                                                 "โดย", "ชื่อ", "ແລະ", "ຫຼື",    "ວ່າ",  "ທີ່"};
+  return std::ranges::any_of(kNext,
+                             [&](std::string_view word) { return after.starts_with(word); }) ||
+         std::ranges::any_of(kBefore,
+                             [&](std::string_view word) { return before.ends_with(word); });
 }
 
 bool NeedsNextWord(std::string_view word) {

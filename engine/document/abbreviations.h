@@ -1,5 +1,6 @@
 // Knows abbreviations and the words that sentences begin with, for the search for sentence ends in
-// English, German, French, Spanish, Italian, Portuguese, Hindi and Russian texts.
+// English, German, French, Spanish, Italian, Portuguese, Hindi and Russian texts, and the most
+// frequent ones of other European languages.
 #ifndef LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_
 #define LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_
 
@@ -30,6 +31,10 @@ bool BeginsSentences(std::string_view word);
 // `next` is a month or the like; else if `previous` is an article or preposition and `next` is no
 // word that sentences begin with.
 bool IsOrdinalBetween(std::string_view previous, std::string_view next);
+
+// Whether a Thai or Lao sentence goes on over the space between these texts: a conjunction,
+// preposition or auxiliary verb stands behind it, or a word before it that needs what follows.
+bool ContinuesThai(std::string_view before, std::string_view after);
 
 // Whether a line or page that ends with this word cannot be the end of a sentence: articles,
 // prepositions, conjunctions, auxiliary verbs and the like ("the", "und", "avec", "will"), in small

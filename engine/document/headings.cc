@@ -26,6 +26,9 @@ bool HasTitleCase(std::string_view line) {
   return num_capitals * 10 >= num_long * 6;
 }
 
+// "R> time(z)"
+bool HasPrompt(std::string_view line) { return line.substr(0, line.find(' ')).ends_with('>'); }
+
 // A short line that begins with a capital, or with a letter of a script without capitals, and
 // stands alone over something longer or at the head of lines that are indented.
 bool IsTitle(const TextLayout& layout, size_t i, size_t num_words) {
@@ -96,6 +99,7 @@ bool IsHeadOf(const TextLayout& layout, size_t i, size_t next) {
 MarkedHeading MarkedHeadingAt(const TextLayout& layout, size_t i) {
   const MarkedHeading heading = ReadMarkedHeading(layout.Line(i));
   if (heading.level == 0 || layout.lines[i].indent >= layout.base + 4) return {};
+  if (layout.IsInComment(i) || (layout.has_hash_comments && i > 0)) return {};
   const bool is_alone = layout.RegionOf(i).last - layout.RegionOf(i).first == 1;
   const bool is_sentence =
       CountWords(layout.Line(i)) > 4 && EndOf(layout.Line(i)) == TextEnd::kClosed;
@@ -132,11 +136,15 @@ uint8_t HeadingLevel(const TextLayout& layout, size_t i) {
       (num_words <= 3 || EndOf(line) != TextEnd::kClosed))
     return named;
   if (IsQuestion(layout, i)) return 4;
+  const bool asks = line.ends_with('?') || line.ends_with("？");
+  if (is_alone && asks && NumberedHeadingLevel(line) >= 2) return NumberedHeadingLevel(line);
   if (ends_like_text || EndOf(line) == TextEnd::kClosed) return 0;
   const uint8_t numbered = NumberedHeadingLevel(line);
+  const bool has_colon = line.substr(0, line.find(' ')).ends_with(':');  // "3.10: Prompts"
+  if (numbered >= 2 && has_colon) return is_alone ? numbered : 0;
   if (numbered >= 2 && (is_first || EndOf(layout.Line(i - 1)) == TextEnd::kClosed)) return numbered;
   if (numbered == 1) return is_alone && !IsInLooseList(layout, i) ? 1 : 0;
-  if (!is_first || ReadItemNumber(line).length > 0) return 0;
+  if (!is_first || ReadItemNumber(line).length > 0 || HasPrompt(line)) return 0;
   if (IsAllCaps(line)) return i + 1 < region.last && IsAllCaps(layout.Line(i + 1)) ? 0 : 2;
   return IsTitle(layout, i, num_words) ? (i == 0 ? 1 : 3) : 0;
 }

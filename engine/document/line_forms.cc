@@ -254,11 +254,27 @@ uint8_t NumberedHeadingLevel(View line) {
       break;
     ++at;
   }
-  if (at < line.size() && (line[at] == '.' || line[at] == ')')) ++at;
+  if (at < line.size() && (line[at] == '.' || line[at] == ')' || line[at] == ':')) ++at;
   const size_t spaces = SpacesAt(line, at);
   if (spaces == 0 || at + spaces >= line.size()) return 0;
   const TextStart start = StartOf(line.substr(at + spaces));
   return start == TextStart::kCapital || start == TextStart::kOtherLetter ? level : 0;
+}
+
+size_t SectionNumberLength(View line) {
+  const bool is_appendix = line.size() > 2 && line[0] >= 'A' && line[0] <= 'Z' && line[1] == '.' &&
+                           IsAsciiDigit(line[2]);
+  size_t at = is_appendix ? 2 : 0, num_parts = is_appendix;
+  while (true) {
+    const size_t digits = at;
+    while (at < line.size() && IsAsciiDigit(line[at])) ++at;
+    if (at == digits) break;
+    if (at - digits > 3 || at == line.size() || line[at] != '.') return 0;
+    ++num_parts;
+    ++at;
+  }
+  const size_t spaces = SpacesAt(line, at);
+  return num_parts >= 2 && spaces > 0 && at + spaces < line.size() ? at + spaces : 0;
 }
 
 bool IsAllCaps(View line) {
@@ -302,7 +318,8 @@ bool IsKeyValue(View line) {
   if (colon == View::npos || colon == 0) return false;
   const View key = line.substr(0, colon);
   if (CountWords(key) > 4 || key.find_first_of(".!?,;") != View::npos) return false;
-  return colon + length == line.size() || length == 3 || IsBlank(line[colon + length]);
+  const View value = line.substr(colon + length);
+  return value.empty() || length == 3 || IsBlank(value[0]) || value.starts_with("\xC2\xA0");
 }
 
 namespace {
@@ -379,14 +396,19 @@ bool LooksLikeCode(View line) {
 }
 
 bool LooksLikeProse(View line) {
-  size_t num_letters = 0, num_words = 0;
+  size_t num_letters = 0, num_words = 0, num_dense = 0;
   bool is_word = true, has_letter = false;
   const auto end_word = [&] {
     num_words += is_word && has_letter;
     is_word = true, has_letter = false;
   };
-  for (const char c : line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
     const bool is_letter = IsAsciiLetter(c) || static_cast<unsigned char>(c) >= 0x80;
+    size_t length = 1;
+    // The first byte of a character of three: others of scripts without spaces are rare.
+    if ((static_cast<unsigned char>(c) & 0xF0) == 0xE0)
+      num_dense += IsWithoutSpaces(DecodeChar(line, i, &length));
     num_letters += is_letter || IsBlank(c);
     has_letter |= is_letter;
     if (IsBlank(c)) {
@@ -396,18 +418,25 @@ bool LooksLikeProse(View line) {
     }
   }
   end_word();
+  num_words += num_dense / 2;  // a word has two characters or so
   return num_words >= 5 && num_letters * 100 >= line.size() * 88;
 }
 
 Cells ReadCells(View line, size_t indent) {
+  static constexpr View kPipes[] = {"|", "│", "┃", "║"};
+  const auto has_pipe = [&](size_t at) {
+    return std::ranges::any_of(kPipes,
+                               [&](View pipe) { return line.substr(at).starts_with(pipe); });
+  };
   Cells cells;
-  cells.is_boxed = line.size() > 2 && line.front() == '|' && line.back() == '|';
+  cells.is_boxed = line.size() > 2 && has_pipe(0) &&
+                   std::ranges::any_of(kPipes, [&](View pipe) { return line.ends_with(pipe); });
   size_t column = indent, gap = 0, num_dots = 0;
   char before = 0;  // the last one before the gap
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;
-    cells.num_pipes += c == '|';
+    cells.num_pipes += (c == '|' || c == '\xE2') && has_pipe(i);
     cells.num_tabs += c == '\t';
     if (c == ' ') {
       ++gap;
@@ -419,6 +448,7 @@ Cells ReadCells(View line, size_t indent) {
       if (gap >= 2 && before != 0 && !is_sentence && cells.num_cells < Cells::kMost) {
         if (cells.num_cells > 0) cells.cells[cells.num_cells - 1].end = at(column - gap);
         cells.cells[cells.num_cells++] = {at(column), UINT16_MAX, gap >= 3};
+        cells.widest_gap = std::max(cells.widest_gap, gap);
       }
       num_dots = c == '.' && gap <= 1 ? num_dots + 1 : num_dots;
       if (c != '.') {

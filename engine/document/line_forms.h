@@ -46,6 +46,9 @@ uint8_t NamedHeadingLevel(std::string_view line);
 // "2.1 Rent": the number of its numbers (of three digits at most), 1 to 6, else 0. A capital, or a
 // letter of a script without capitals, must follow them.
 uint8_t NumberedHeadingLevel(std::string_view line);
+// "4.13.2. ", "A.1. ": bytes of a section's number of two parts or more, a stop and a space behind
+// it; 0: none, or nothing stands behind it. So do entries of tables of contents begin.
+size_t SectionNumberLength(std::string_view line);
 // At least three capital letters, no small one, and none of a script without capitals.
 bool IsAllCaps(std::string_view line);
 size_t CountWords(std::string_view line);  // parts between spaces and tabs
@@ -69,7 +72,8 @@ struct Cells {
   static constexpr size_t kMost = 12;
   size_t num_pipes = 0, num_tabs = 0, num_cells = 0;  // num_cells: entries of `cells` in use
   bool has_leaders = false;  // "Rent ........ 5"
-  bool is_boxed = false;     // begins and ends with a pipe
+  bool is_boxed = false;     // begins and ends with a pipe, or a box's line
+  size_t widest_gap = 0;     // spaces before a cell; 0: no cells
   struct Cell {
     uint16_t begin, end;  // columns, one a character; UINT16_MAX: that or beyond
     bool is_wide;         // three spaces or more before it

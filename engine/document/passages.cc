@@ -82,11 +82,33 @@ bool IsMarkOrJoiner(std::string_view text, size_t at) {
   return c == 0x200D || (c >= 0xFE00 && c <= 0xFE0F) || (c >= 0x300 && IsMark(c));
 }
 
+// The characters of [begin, end) that fit in so many columns: where they end, and their columns.
+// The spaces that pad a table's cells count as one column.
+struct Fit {
+  size_t end = 0, columns = 0;
+};
+Fit FitFrom(std::string_view text, size_t begin, size_t end, size_t most_columns, bool is_padded) {
+  Fit fit{.end = begin, .columns = 0};
+  // Or padding of any length would be read again for each piece.
+  while (fit.end < end && fit.end - begin < kMaxPassageBytes) {
+    size_t length = 1;
+    const auto byte = static_cast<unsigned char>(text[fit.end]);
+    const bool is_in_gap = is_padded && byte == ' ' && fit.end > begin && text[fit.end - 1] == ' ';
+    const size_t columns = is_in_gap     ? 0
+                           : byte < 0x80 ? 1
+                                         : CharColumns(DecodeChar(text, fit.end, &length));
+    if (fit.columns + columns > most_columns || fit.end + length > end) break;
+    fit.end += length, fit.columns += columns;
+  }
+  return fit;
+}
+
 // Ends of clauses.
 bool IsClauseMark(std::string_view text, size_t at, size_t* length) {
   const uint32_t c = DecodeChar(text, at, length);
   return c == ',' || c == ';' || c == ':' || c == 0x2014 || c == 0x2013 || c == 0x3001 ||
-         c == 0xFF0C || c == 0xFF1B || c == 0xFF1A || c == 0x060C || c == 0x061B;
+         c == 0xFF0C || c == 0xFF1B || c == 0xFF1A || c == 0x060C || c == 0x061B || c == 0x0F0D ||
+         c == 0x104A || c == 0x1363 || c == 0x1364;
 }
 
 // Cuts a text into passages, block by block, each under the heading before it. Used once.
@@ -156,12 +178,15 @@ class Splitter {
   void AddCode(const TextBlock& block) {
     for (size_t first = block.first; first < block.last;) {
       size_t last = first + 1;
-      while (last < block.last && lines_[last].end - lines_[first].begin <= kMaxPassageBytes)
-        ++last;
+      for (size_t at = lines_[first].begin, columns = 0; last < block.last; ++last) {
+        const Fit fit = FitFrom(text_, at, lines_[last].end, kMaxPassageColumns - columns, false);
+        if (fit.end < lines_[last].end) break;
+        at = fit.end, columns += fit.columns;
+      }
       TextBlock piece = block;
       piece.first = first, piece.last = last;
       piece.begin = lines_[first].begin, piece.end = lines_[last - 1].end;
-      if (piece.end - piece.begin <= kMaxPassageBytes) {
+      if (last > first + 1) {
         Add(piece.begin, piece.end, PassageKind::kCode, 0);
       } else {
         AddWhole(piece);
@@ -179,8 +204,9 @@ class Splitter {
       size_t last = TrimmedEnd(view, begin, end);
       if (last == begin) return;
       const uint64_t place = flat.PlaceOf(begin);
-      if (flat.EndOf(last) - place > kMaxPassageBytes) {
-        size_t most = std::min(last, begin + kMaxPassageBytes);
+      size_t most =
+          FitFrom(view, begin, last, kMaxPassageColumns, kind == PassageKind::kTableRow).end;
+      if (most < last || flat.EndOf(last) - place > kMaxPassageBytes) {
         while (most > begin + 1 && flat.EndOf(most) - place > kMaxPassageBytes) --most;
         last = CutBefore(view, begin, most);
       }

@@ -14,8 +14,11 @@
 
 namespace lectern {
 
-// Longest passage in bytes. Chosen without measurement.
-inline constexpr size_t kMaxPassageBytes = 400;
+// Longest passage in columns (CharColumns): a limit in bytes would cut the sentences of scripts with
+// three bytes a letter at a third of the length. Chosen without measurement.
+inline constexpr size_t kMaxPassageColumns = 400;
+// A passage has no more bytes than this, indentation of its wrapped lines included.
+inline constexpr size_t kMaxPassageBytes = 4 * kMaxPassageColumns;
 
 // Bytes [begin, end) of the text as it was indexed, without white space, bullets and marks of
 // headings at its ends, never inside a character. A passage of wrapped lines spans their breaks.
@@ -23,8 +26,8 @@ using Passage = PassageEntry;
 
 // Splits the whole text, in linear time (400 KB of prose in about 12 ms).
 // Passages ascend and do not overlap; text between them has no words, or is a list's bullet or the
-// like. A sentence that runs over a page break is one passage. Longer ones than kMaxPassageBytes
-// are cut behind a clause, else a space, else a character. `pages`: as IsPageMap has them.
+// like. A sentence that runs over a page break is one passage. Passages that are longer than
+// kMaxPassageColumns are cut behind a clause, else a space, else a character. `pages`: as IsPageMap has them.
 // Any bytes will do. May throw std::bad_alloc.
 std::vector<Passage> SplitPassages(std::string_view text, std::span<const PageMapEntry> pages);
 

@@ -3,40 +3,15 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <span>
 #include <string>
 
 #include "engine/document/abbreviations.h"
+#include "engine/document/sentence_terminators.h"
 #include "engine/model/tokenizer/unicode_classes.h"
 
 namespace lectern {
 namespace {
-
-struct Range32 {
-  uint32_t first, last;
-};
-
-// Unicode's Sentence_Terminal beyond ASCII, up to U+FFFF, and the Khmer stops, in order.
-constexpr Range32 kTerminators[] = {
-    {0x037E, 0x037E}, {0x0589, 0x0589}, {0x061D, 0x061F}, {0x06D4, 0x06D4}, {0x0700, 0x0702},
-    {0x07F9, 0x07F9}, {0x0837, 0x0837}, {0x0839, 0x0839}, {0x083D, 0x083E}, {0x0964, 0x0965},
-    {0x104A, 0x104B}, {0x1362, 0x1362}, {0x1367, 0x1368}, {0x166E, 0x166E}, {0x1735, 0x1736},
-    {0x17D4, 0x17D5}, {0x1803, 0x1803}, {0x1809, 0x1809}, {0x1944, 0x1945}, {0x1AA8, 0x1AAB},
-    {0x1B5A, 0x1B5B}, {0x1B5E, 0x1B5F}, {0x1B7D, 0x1B7E}, {0x1C3B, 0x1C3C}, {0x1C7E, 0x1C7F},
-    {0x203C, 0x203D}, {0x2047, 0x2049}, {0x2E2E, 0x2E2E}, {0x2E3C, 0x2E3C}, {0x2E53, 0x2E54},
-    {0x3002, 0x3002}, {0xA4FF, 0xA4FF}, {0xA60E, 0xA60F}, {0xA6F3, 0xA6F3}, {0xA6F7, 0xA6F7},
-    {0xA876, 0xA877}, {0xA8CE, 0xA8CF}, {0xA92F, 0xA92F}, {0xA9C8, 0xA9C9}, {0xAA5D, 0xAA5F},
-    {0xAAF0, 0xAAF1}, {0xABEB, 0xABEB}, {0xFE12, 0xFE12}, {0xFE15, 0xFE16}, {0xFE52, 0xFE52},
-    {0xFE56, 0xFE57}, {0xFF01, 0xFF01}, {0xFF0E, 0xFF0E}, {0xFF1F, 0xFF1F}, {0xFF61, 0xFF61}};
-
-bool IsIn(std::span<const Range32> ranges, uint32_t c) {
-  const auto next =
-      std::upper_bound(ranges.begin(), ranges.end(), c,
-                       [](uint32_t at, const Range32& range) { return at < range.first; });
-  return next != ranges.begin() && c <= std::prev(next)->last;
-}
 
 bool IsCjk(uint32_t c) {
   return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xA000 && c <= 0xA4CF) ||
@@ -128,13 +103,15 @@ Stop StopAt(uint32_t c) {
   if (c == 0x2026) return Stop::kEllipsis;
   if (c == 0x2024) return Stop::kFullStop;
   if (c > 0x3002 && c < 0xA4FF) return Stop::kNone;
-  return IsIn(kTerminators, c) ? Stop::kWide : Stop::kNone;
+  return IsSentenceTerminator(c) ? Stop::kWide : Stop::kNone;
 }
 
+bool IsArmenian(uint32_t c) { return c >= 0x531 && c <= 0x587; }
 bool IsGreek(uint32_t c) { return (c >= 0x370 && c <= 0x3FF) || (c >= 0x1F00 && c <= 0x1FFF); }
 
-// The stop at a place of a text and its bytes. Beside StopAt's there are two that only what stands
-// beside them tells: ";" behind a Greek letter asks, and two Ethiopic word spaces are a full stop.
+// The stop at a place of a text and its bytes. Beside StopAt's there are three that only their
+// neighbours tell: ";" behind a Greek letter asks, ":" behind an Armenian one is a full stop, and
+// so are two Ethiopic word spaces.
 struct StopHere {
   Stop stop = Stop::kNone;
   size_t length = 0;
@@ -142,6 +119,10 @@ struct StopHere {
 StopHere StopIn(std::string_view text, size_t at) {
   constexpr uint32_t kEthiopicSpace = 0x1361;
   const Char c = At(text, at);
+  // Armenian texts without its own stop end sentences with the colon, which looks alike.
+  if (c.c == ':' && at > 0 && IsArmenian(At(text, Before(text, at)).c) &&
+      text.find("։") == std::string_view::npos)
+    return {Stop::kMark, 1};
   if (c.c == ';' && at > 0 && IsGreek(At(text, Before(text, at)).c)) return {Stop::kMark, 1};
   if (c.c == kEthiopicSpace && At(text, at + c.length).c == kEthiopicSpace) {
     return {Stop::kWide, 2 * c.length};
@@ -204,12 +185,16 @@ bool IsNumber(std::string_view word) {
 }
 
 // Whether the text up to a full stop is the mark of a list item or section: "1", "2.1", "a", "iv",
-// "(3", "§ 3", "A", "Section 4".
+// "(3", "§ 3", "A", "B.2", "Section 4".
 bool IsListMark(std::string_view text) {
   constexpr size_t kLongest = 12;
   const size_t begin = SkipSpace(text, 0);
   text.remove_prefix(begin);
-  for (const std::string_view name : {"Section ", "Article ", "Clause ", "Rule ", "Artikel "}) {
+  for (const std::string_view name :
+       {"Section ", "Article ", "Clause ",  "Rule ",    "Artikel ",  "Chapter ",   "Example ",
+        "Figure ",  "Table ",   "Step ",    "Kapitel ", "Beispiel ", "Abbildung ", "Tabelle ",
+        "Schritt ", "Exemple ", "Tableau ", "Ejemplo ", "Figura ",   "Tabla ",     "Esempio ",
+        "Пример ",  "Рисунок ", "Таблица ", "Статья ",  "Стаття "}) {
     if (!text.starts_with(name)) continue;
     text.remove_prefix(name.size());
     if (text.empty() || !IsDigit(static_cast<unsigned char>(text[0]))) return false;
@@ -220,7 +205,10 @@ bool IsListMark(std::string_view text) {
   if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
   if (text.ends_with(')') || text.ends_with(']')) text.remove_suffix(1);
   if (IsRoman(text)) return true;
+  if (text.size() == 2 && text[0] == text[1] && IsSmall(At(text, 0).c)) return true;  // "aa"
   if (text.size() <= 2 && IsLetter(At(text, 0).c) && At(text, 0).length == text.size()) return true;
+  // "B.2.5": of an appendix
+  if (text.size() > 2 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == '.') text.remove_prefix(2);
   size_t num_digits = 0;
   for (const char c : text) {
     if (c == '.') {
@@ -235,12 +223,17 @@ bool IsListMark(std::string_view text) {
 // Runs over one paragraph.
 class SentenceFinder {
  public:
-  SentenceFinder(std::string_view text, std::vector<size_t>* ends) : text_(text), ends_(ends) {}
+  SentenceFinder(std::string_view text, std::vector<size_t>* ends)
+      : text_(text),
+        ends_(ends),
+        has_thai_stops_(text.ends_with('.') && text.size() > 1 &&
+                        IsThaiOrLao(At(text, Before(text, text.size() - 1)).c)) {}
 
   void Run() {
     while (at_ < text_.size()) {
       const auto byte = static_cast<unsigned char>(text_[at_]);
-      if (byte < 0x80 && byte != '.' && byte != '!' && byte != '?' && byte != ' ' && byte != ';') {
+      if (byte < 0x80 && byte != '.' && byte != '!' && byte != '?' && byte != ' ' && byte != ';' &&
+          byte != ':') {
         if (byte == '(') ++num_open_;
         if (byte == ')' && num_open_ > 0) --num_open_;
         ++at_;
@@ -280,9 +273,11 @@ class SentenceFinder {
   void StepSpace() {
     constexpr size_t kLeastBefore = 20, kLeastAfter = 12;
     ++at_;
-    if (!is_thai_ || num_thai_ < kLeastBefore) return;
+    if (!is_thai_ || num_thai_ < kLeastBefore || has_thai_stops_) return;
     const size_t next = SkipSpace(text_, at_);
-    if (!IsThaiOrLao(At(text_, next).c) || ContinuesThai(next)) return;
+    if (!IsThaiOrLao(At(text_, next).c) ||
+        ContinuesThai(text_.substr(begin_, at_ - 1 - begin_), text_.substr(next)))
+      return;
     size_t num_letters = 0;
     for (size_t at = next; at < text_.size() && num_letters < kLeastAfter;) {
       const Char c = At(text_, at);
@@ -291,24 +286,6 @@ class SentenceFinder {
       at += c.length;
     }
     if (num_letters >= kLeastAfter) End(at_);
-  }
-  // Conjunctions, prepositions and verbs that go on with a sentence, and words before a space that
-  // need what follows.
-  bool ContinuesThai(size_t next) const {
-    static constexpr std::string_view kNext[] = {
-        "และ", "หรือ", "แต่", "ซึ่ง", "ที่",  "โดย",  "เพราะ", "เพื่อ",  "จาก", "ของ", "คือ",
-        "เป็น", "ว่า",  "ถึง", "กับ", "ใน", "ได้แก่", "เช่น",   "ตั้งแต่", "จน",  "รวม"};
-    static constexpr std::string_view kBefore[] = {"คือ",  "ว่า",  "เช่น", "ได้แก่",
-                                                   "และ", "หรือ", "โดย", "ชื่อ"};
-    const std::string_view after = text_.substr(next),
-                           before = text_.substr(begin_, at_ - 1 - begin_);
-    for (const std::string_view word : kNext) {
-      if (after.starts_with(word)) return true;
-    }
-    for (const std::string_view word : kBefore) {
-      if (before.ends_with(word)) return true;
-    }
-    return false;
   }
 
   // A CJK bracket is passed with all that it holds, if it closes soon. Returns whether it was one.
@@ -369,6 +346,7 @@ class SentenceFinder {
       if (!IsContinuation(after.c) && !is_quoted && !IsFullWidthNumber(first, after.c)) End(at_);
       return;
     }
+    if (const size_t behind = SkipFootnotes(first, at_); behind > at_) return End(behind);
     const bool has_space = IsWhiteSpace(next.c);
     if (!has_space) {
       const bool before_cjk = IsCjk(next.c) && !IsContinuation(next.c) && last != Stop::kEllipsis;
@@ -385,6 +363,26 @@ class SentenceFinder {
     if (Continues(next_text) || (is_single && IsPartOfSentence(first, after_stops, next_text)))
       return;
     End(at_);
+  }
+
+  // "They agree.11 12 The others": numbers of footnotes behind the stop of a word, which are no
+  // version or file name: the word has small letters alone, and a sentence begins behind them.
+  size_t SkipFootnotes(size_t stop, size_t at) const {
+    constexpr size_t kLeastWord = 4, kMostDigits = 3;
+    if (at != stop + 1 || !IsDigit(At(text_, at).c)) return at;
+    const std::string_view word = WordBefore(text_, begin_, stop);
+    if (word.size() < kLeastWord) return at;
+    for (size_t i = 0; i < word.size(); i += At(word, i).length) {
+      if (!IsSmall(At(word, i).c)) return at;
+    }
+    size_t end = at;
+    while (IsDigit(At(text_, end).c)) {
+      const size_t digits = end;
+      while (IsDigit(At(text_, end).c)) ++end;
+      if (end - digits > kMostDigits || At(text_, end).c != ' ') return at;
+      ++end;
+    }
+    return BeginsSentences(WordAt(text_, end)) ? end : at;
   }
 
   // "(see Section 2. Rent)": a stop in brackets that close soon does not end the sentence around
@@ -409,7 +407,8 @@ class SentenceFinder {
       }
       // “ and « open the next sentence where no space parts them.
       const bool opens = stop == Stop::kWide && (c.c == 0x201C || c.c == 0x2018 || c.c == 0xAB);
-      if (IsCloser(c.c) && !opens) {
+      const bool is_word_mark = stop == Stop::kWide && c.c == 0x1361;  // Ethiopic
+      if ((IsCloser(c.c) && !opens) || is_word_mark) {
         at += c.length;
         continue;
       }
@@ -450,6 +449,7 @@ class SentenceFinder {
     size_t at = next;
     Char c = At(text_, at);
     if (IsContinuation(c.c) && !StartsWithDash(at)) return true;
+    if (c.c == ')' || c.c == ']' || c.c == '}') return true;  // "[ ! ]"
     while (c.length > 0 && IsOpener(c.c)) c = At(text_, at += c.length);
     return IsSmall(c.c);
   }
@@ -470,8 +470,8 @@ class SentenceFinder {
     const bool is_before_number = Category(next_char.c) == UTF8PROC_CATEGORY_ND;
     std::string_view begins = WordAt(text_, next_word);
     const bool has_own_stop = begins.size() == 1 && At(text_, next_word + 1).c == '.';
-    const bool starts = !has_own_stop && BeginsSentences(begins);
-    if (IsThaiOrLao(At(word, Before(word, word.size())).c)) return true;
+    const bool starts = !has_own_stop && (BeginsSentences(begins) || begins == "I");
+    if (IsThaiOrLao(At(word, Before(word, word.size())).c)) return !has_thai_stops_;
     if (IsNumber(word)) {
       if (word.size() > 2 || is_before_number) return false;
       return IsOrdinalBetween(WordBefore(text_, begin_, TrimmedEnd(stop - word.size())), begins);
@@ -481,7 +481,9 @@ class SentenceFinder {
       case StopAfter::kNever:
         return true;
       case StopAfter::kNumber:
-        return is_before_number || IsRoman(begins);
+        if (is_before_number || IsRoman(begins)) return true;
+        if (word.size() > 1) return false;
+        break;  // "Edward L. Fox"
       case StopAfter::kMayEnd:
         return !starts;
       case StopAfter::kEnds:
@@ -518,6 +520,7 @@ class SentenceFinder {
 
   const std::string_view text_;
   std::vector<size_t>* const ends_;
+  const bool has_thai_stops_;  // full stops end sentences, and spaces do not
   size_t at_ = 0, begin_ = 0, no_bracket_before_ = 0, num_thai_ = 0, num_open_ = 0;
   bool is_thai_ = false;
 };

@@ -30,7 +30,7 @@ class BlockFinder {
     if (IsRecord(i)) return Add(PassageKind::kTableRow, 0, i, RecordEnd(i), 0);
     if (layout_.forms[i] == LineForm::kFenced || layout_.RegionOf(i).is_code) return AddCode(i);
     if (layout_.forms[i] == LineForm::kFence || IsRule(layout_.Line(i))) return i + 1;
-    if (layout_.forms[i] == LineForm::kRow) return Add(PassageKind::kTableRow, 0, i, i + 1, 0);
+    if (layout_.forms[i] == LineForm::kRow) return Add(PassageKind::kTableRow, 0, i, RowEnd(i), 0);
     if (layout_.lines[i].is_page_edge) return Add(PassageKind::kSentence, 0, i, i + 1, 0);
     if (const MarkedHeading heading = MarkedHeadingAt(layout_, i); heading.level > 0) {
       Add(PassageKind::kHeading, heading.level, i, i + 1, heading.begin);
@@ -55,6 +55,14 @@ class BlockFinder {
                        .last = end,
                        .begin = layout_.lines[first].begin + skipped,
                        .end = layout_.lines[end - 1].end});
+    return last;
+  }
+
+  // The line behind the row that begins with line i.
+  size_t RowEnd(size_t i) const {
+    const TextRegion& region = layout_.RegionOf(i);
+    size_t last = i + 1;
+    while (region.is_grid && last < region.last && layout_.forms[last] == LineForm::kRow) ++last;
     return last;
   }
 
@@ -123,7 +131,15 @@ class BlockFinder {
     if (layout_.forms[i] != LineForm::kText || IsRule(layout_.Line(i))) return true;
     if (MarkedHeadingAt(layout_, i).level > 0 || UnderlinedLevel(layout_, i) > 0) return true;
     if (IsRecord(i)) return true;
-    return IsItem(i);
+    return IsItem(i) || IsEntry(i);
+  }
+  // Whether line i is an entry of a table of contents behind another one, and no number that was
+  // wrapped to the head of a line.
+  bool IsEntry(size_t i) const {
+    if (SectionNumberLength(layout_.Line(i)) == 0) return false;
+    const std::string_view before = layout_.Line(i - 1);
+    return SectionNumberLength(before) > 0 || ReadItemNumber(before).length > 0 ||
+           list_line_ + 1 == i;
   }
 
   // The rule over a title that has one below it, too, as reStructuredText has them.

@@ -12,10 +12,6 @@
 namespace lectern {
 namespace {
 
-uint32_t Columns(uint32_t c) {
-  return utf8proc_charwidth(static_cast<utf8proc_int32_t>(c)) == 2 ? 2 : 1;
-}
-
 // Length of the line break at `at`, or 0.
 size_t BreakLength(std::string_view text, size_t at) {
   switch (text[at]) {
@@ -88,7 +84,7 @@ class LineScanner {
       uint32_t character = static_cast<unsigned char>(c);
       if (character >= 0x80) character = DecodeChar(text_, at_, &length);
       if (!IsWhiteSpace(character)) break;
-      columns = c == '\t' ? (columns / 8 + 1) * 8 : columns + Columns(character);
+      columns = c == '\t' ? (columns / 8 + 1) * 8 : columns + CharColumns(character);
       at_ += length;
     }
     line->begin = line->end = at_;
@@ -108,13 +104,14 @@ class LineScanner {
         if (byte >= 0x80) c = DecodeChar(text_, at_, &length);
       }
       at_ += length;
-      columns = c == '\t' ? (columns / 8 + 1) * 8 : columns + (c < 0x80 ? 1 : Columns(c));
+      columns = c == '\t' ? (columns / 8 + 1) * 8 : columns + (c < 0x80 ? 1 : CharColumns(c));
       const bool is_space = c == ' ' || ((c < 0x20 || c >= 0x80) && IsWhiteSpace(c));
       if (!is_space) {
         line->end = at_;
         line->width = columns;
       }
-      if (line->first_word == 0 && (is_space || (c >= 0x80 && IsWithoutSpaces(c)))) {
+      const bool may_break = is_space && c != 0xA0 && c != 0x202F;  // "« Packages »" stays whole
+      if (line->first_word == 0 && (may_break || (c >= 0x80 && IsWithoutSpaces(c)))) {
         line->first_word = line->width - line->indent;
       }
     }
@@ -187,6 +184,10 @@ void MarkPageEdges(std::string_view text, std::vector<TextLine>* lines) {
 }
 
 }  // namespace
+
+uint32_t CharColumns(uint32_t c) {
+  return utf8proc_charwidth(static_cast<utf8proc_int32_t>(c)) == 2 ? 2 : 1;
+}
 
 std::vector<TextLine> ScanLines(std::string_view text, std::span<const PageMapEntry> pages) {
   std::vector<TextLine> lines = LineScanner(text, pages).Run();

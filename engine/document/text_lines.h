@@ -12,8 +12,10 @@
 
 namespace lectern {
 
-// A line that is not blank. Columns are characters; East Asian wide ones are two, a tab goes to the
-// next multiple of 8.
+// Columns of a character: two for an East Asian wide one, else one.
+uint32_t CharColumns(uint32_t c);
+
+// A line that is not blank. Columns are those of CharColumns; a tab goes to the next multiple of 8.
 struct TextLine {
   uint64_t begin = 0, end = 0;  // bytes without indentation, quote marks and space at the end
   uint32_t indent = 0;          // columns before `begin`, behind the quote marks

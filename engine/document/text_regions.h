@@ -24,6 +24,7 @@ enum class LineForm : uint8_t {
 struct TextRegion {
   size_t first, last;    // lines [first, last)
   bool is_code = false;  // by its look; fenced code has LineForm::kFenced
+  bool is_grid = false;  // a table with rules between all rows, which may have several lines each
   Wrapping wrapping;
 };
 
@@ -35,9 +36,13 @@ struct TextLayout {
   std::vector<TextRegion> regions;
   std::vector<uint32_t> region_of;  // [lines]
   uint32_t base = 0;                // columns before most lines of prose
+  bool has_hash_comments = false;   // "# " marks comments or a root prompt, and no headings
 
   std::string_view Line(size_t i) const { return lines[i].In(text); }
   const TextRegion& RegionOf(size_t i) const { return regions[region_of[i]]; }
+  // Whether line i and a neighbour in its region begin with "#" and are no headings of Markdown of
+  // two levels: comments of a program or settings file.
+  bool IsInComment(size_t i) const;
 };
 
 // Finds the layout of `text`; `lines`: ScanLines of it. Both must outlive the layout. Linear time.

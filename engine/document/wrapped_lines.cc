@@ -137,7 +137,9 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   }
   if (end == TextEnd::kClosed) return false;
   if (end == TextEnd::kOpen) return line.width >= kWide || !before.ends_with(',');
-  if (wrapping.width > 0) return false;
+  // Scripts without capitals do not tell that a sentence runs on; a line that is not short does.
+  const bool has_no_case = start == TextStart::kOtherLetter || EndsWithoutSpaces(before);
+  if (wrapping.width > 0) return has_no_case && line.width * 10 >= wrapping.width * 8;
   // A single break of a document that is not wrapped elsewhere.
   if (EndsWithoutSpaces(before)) return line.width >= kWide - 6;
   const bool is_long =

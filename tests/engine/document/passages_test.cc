@@ -287,6 +287,9 @@ TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
     while (text.size() < 300'000) text += piece;
     texts.push_back(text);
   }
+  std::string padded;
+  while (padded.size() < 1'000'000) padded += "|a" + std::string(500, ' ');
+  texts.push_back(padded + "|");
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& text : texts) {
     const std::vector<Passage> passages = SplitPassages(text, {});
@@ -341,6 +344,111 @@ TEST(PassagesTest, ATitleBetweenRulesIsAHeading) {
   const std::string text = "=============\nGarden Manual\n=============\n\nWater the roses.\n";
   EXPECT_EQ(PlainTexts(text, PassageKind::kHeading), Texts{"Garden Manual"});
   EXPECT_EQ(PlainTexts(text), (Texts{"Garden Manual", "Water the roses."}));
+}
+
+// A limit in bytes would cut these at a third of the length of Latin text.
+TEST(PassagesTest, SentencesOfAllScriptsHaveTheSameLength) {
+  for (const auto& [word, columns] :
+       {std::pair<std::string, size_t>("mill ", 5), {"чаща ", 5}, {"წისქვილი ", 9}, {"磨", 2}}) {
+    std::string sentence;
+    for (size_t i = 0; i < 399 / columns; ++i) sentence += word;
+    EXPECT_EQ(PlainTexts(sentence + "\n").size(), 1u) << word;
+    EXPECT_GT(PlainTexts(sentence + sentence + "\n").size(), 1u) << word;
+  }
+}
+
+TEST(PassagesTest, CommentsOfProgramsAreNoHeadings) {
+  const std::string settings =
+      "Settings\n========\n\nWrite this file.\n\n# Where the mill takes its water from, which may\n"
+      "# be a river.\nsource = river\n\n# How many\n# stones it has\nstones = 2\n\n# Name of the "
+      "mill\nname = Osk\n\n# mount /dev/sda6\n\n"
+      "Then start it.\n";
+  EXPECT_EQ(PlainTexts(settings, PassageKind::kHeading), (Texts{"Settings"}));
+  EXPECT_EQ(PlainTexts(settings, PassageKind::kCode),
+            (Texts{"# Where the mill takes its water from, which may # be a river. source = river",
+                   "# How many # stones it has stones = 2", "# Name of the mill name = Osk",
+                   "# mount /dev/sda6"}));
+  // A document with more headings than comments keeps them.
+  EXPECT_EQ(PlainTexts("# The mill\n\nIt is old.\n\n# Its owner\n\nRun:\n\n# ls\n# cat x\n",
+                       PassageKind::kHeading),
+            (Texts{"The mill", "Its owner"}));
+}
+
+TEST(PassagesTest, TildesUnderATitleAreNoFence) {
+  const std::string text =
+      "Rent\n~~~~\n\nIt is 400 EUR. It is due.\n\nKeys\n~~~~\n\nThere are three.\n";
+  EXPECT_EQ(PlainTexts(text, PassageKind::kHeading), (Texts{"Rent", "Keys"}));
+  EXPECT_EQ(PlainTexts(text, PassageKind::kSentence),
+            (Texts{"It is 400 EUR.", "It is due.", "There are three."}));
+  EXPECT_EQ(PlainTexts("Run:\n~~~\nls\n~~~\n", PassageKind::kCode), (Texts{"ls"}));
+}
+
+TEST(PassagesTest, RowsBetweenRulesAreWhole) {
+  EXPECT_EQ(PlainTexts("+------+-----------+\n| Flat | Rent      |\n+======+===========+\n"
+                       "| 7    | 410 EUR,  |\n|      | in March  |\n+------+-----------+\n"
+                       "| 8    | 420 EUR   |\n+------+-----------+\n",
+                       PassageKind::kTableRow),
+            (Texts{"| Flat | Rent |", "| 7 | 410 EUR, | | | in March |", "| 8 | 420 EUR |"}));
+  EXPECT_EQ(PlainTexts("┌───┬─────┐\n│ 7 │ 410 │\n├───┼─────┤\n│ 8 │ 420 │\n└───┴─────┘\n",
+                       PassageKind::kTableRow),
+            (Texts{"│ 7 │ 410 │", "│ 8 │ 420 │"}));
+}
+
+TEST(PassagesTest, JustifiedProseIsNoTable) {
+  EXPECT_EQ(PlainTexts("The  mill  at Osk was designed by the daughter of the\n"
+                       "man  from  Lund whom nobody in the valley had seen at\nall.\n"),
+            (Texts{"The mill at Osk was designed by the daughter of the man from Lund whom nobody "
+                   "in the valley had seen at all."}));
+}
+
+// Without capitals only the width tells that a line goes on: the third one is not full.
+TEST(PassagesTest, LinesOfScriptsWithoutCapitalsAreJoined) {
+  EXPECT_EQ(
+      PlainTexts("磨坊的主人在村子里有一座很老的房子而且每天都要走过河边的桥去看他的朋友们并且说\n"
+                 "话磨坊的主人在村子里有一座很老的房子而且每天都要走过河边的桥去看他的朋友们并且\n"
+                 "说话磨坊的主人在村子里有一座很老的房子而且每天都要走过河边的桥去看\n"
+                 "他的朋友们并且说话磨坊的主人在村子里有一座很老的房子而且每天都要走过河边的桥去\n"
+                 "磨坊。\n")
+          .size(),
+      1u);
+}
+
+TEST(PassagesTest, EntriesOfATableOfContentsStayApart) {
+  EXPECT_EQ(PlainTexts("Table of Contents\n\n1. The mill\n    1.1. Its owner\n    1.2. Its roof\n"
+                       "        1.2.1. Slates\nA. The lease\n    A.1. Rent\n    A.2. Keys\n"),
+            (Texts{"Table of Contents", "1. The mill", "1.1. Its owner", "1.2. Its roof",
+                   "1.2.1. Slates", "A. The lease", "A.1. Rent", "A.2. Keys"}));
+  // A number that was wrapped to the head of a line is none.
+  EXPECT_EQ(
+      PlainTexts("The mill of the village is described well in the part that has the number\n"
+                 "1.2. Nobody reads it, as all who live there know what it says about them.\n"),
+      (Texts{"The mill of the village is described well in the part that has the number 1.2.",
+             "Nobody reads it, as all who live there know what it says about them."}));
+}
+
+TEST(PassagesTest, ANoBreakSpaceIsNoPlaceToWrap) {
+  EXPECT_EQ(
+      PlainTexts(
+          "Les recherches du meunier peuvent parcourir toute la maison et\n"
+          "la grange, les toits et aussi toutes les copies\n"
+          "«\u00A0Moulins\u00A0de\u00A0Lund\u00A0» qui sont dans la vallée ou dans le village du\n"
+          "meunier, près du vieux pont et de la rivière qui passe devant la\nmaison.\n")
+          .size(),
+      1u);
+}
+
+TEST(PassagesTest, PromptsAreNoHeadings) {
+  EXPECT_EQ(PlainTexts("The Mill\n\nIt has a clock, which R knows.\n\nR> time(z)\n\nIt prints the "
+                       "time of the mill in Osk.\n",
+                       PassageKind::kHeading),
+            (Texts{"The Mill"}));
+}
+
+TEST(PassagesTest, NumberedQuestionsAreHeadings) {
+  EXPECT_EQ(PlainTexts("8.4. Who owns the mill?\n\nDr. Brok of Osk owns it, as all know.\n\n"
+                       "8.5: Where it is\n\nIt is in Osk. Nobody goes there.\n",
+                       PassageKind::kHeading),
+            (Texts{"8.4. Who owns the mill?", "8.5: Where it is"}));
 }
 
 }  // namespace

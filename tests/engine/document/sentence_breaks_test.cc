@@ -157,6 +157,7 @@ TEST(SentenceBreaksTest, KnowGreekQuestionsAndEthiopicStops) {
                    "Πότε έκλεισε;", "Το 1955."});
   ExpectSentences({"Buy milk; Then rest."});
   ExpectSentences({"የህዝብ ብዛት 3,384,569 ነው፡፡", "የአፍሪካ ሕብረት መቀመጫ ናት፡፡", "ስሟን ማን አወጣ፧", "እቴጌ ጣይቱ።"});
+  ExpectSentences({"ሰው፡ሁሉ፡በሕግ፡ፊት፡እኩል፡ነው።፡", "ሕጉ፡ደህንነቱን፡እንዲጠበቅለት፡መብት፡አለው።"}, "");
   EXPECT_EQ(EndOf("Ποιος πλήρωσε το έργο;"), TextEnd::kClosed);
   EXPECT_EQ(EndOf("መቀመጫ ናት፡፡"), TextEnd::kClosed);
   EXPECT_EQ(EndOf("buy milk;"), TextEnd::kOpen);
@@ -166,8 +167,53 @@ TEST(SentenceBreaksTest, KnowVietnameseTitles) {
   ExpectSentences({"Cầu do TS. Nguyễn Văn An và PGS. Trần Bình thiết kế.", "Ai đặt tên cầu?"});
 }
 
+TEST(SentenceBreaksTest, KnowArmenianColonsAndBurmeseClauses) {
+  ExpectSentences({"Մութ է:", "Ես պետք է տուն վերադառնամ:"});
+  ExpectSentences({"Անուն: Արմինե։", "Նա եկավ։"});  // its own stop leaves the colon a colon
+  ExpectSentences({"၁၉၄၈ ခုနှစ်၊ ဒီဇင်ဘာလ ၁၀ ရက်နေ့ဖြစ်သည်။", "လူတိုင်းဖြစ်သည်။"});
+}
+
+TEST(SentenceBreaksTest, LetThaiAndLaoGoOnOverSpaces) {
+  ExpectSentences({"เด็กทั้งปวงไม่ว่าจะเกิดในหรือนอกสมรส จะต้องได้รับการคุ้มครองทางสังคม"});
+  ExpectSentences({"ກອງປະຊຸມໃຫຍ່ສະຫະປະຊາຊາດໄດ້ຮັບຮອງ ແລະ ປະກາດສິດຂອງມວນມະນຸດນີ້"});
+  // Full stops that end sentences are enough.
+  ExpectSentences({"ສະຖານສຶກສາໃດໆໂດຍບໍ່ຄຳນືງເຖິງລັດທິ ສະຖານສຶກສາໃດໆໂດຍບໍ່ຄຳນືງ.", "ການເມືອງຂອງເຮົາປະເທດໃດເລີຍ."});
+}
+
+TEST(SentenceBreaksTest, KnowAbbreviationsOfOtherLanguages) {
+  ExpectSentences({"Młyn, np. Lund, jest stary.", "Stoi tam."});
+  ExpectSentences({"Mlýn má tzv. Lundův kámen, např. Osk.", "Je starý."});
+  ExpectSentences({"Møllen, f.eks. Lund, er gammel.", "Den står."});
+  ExpectSentences({"De molen, bijv. Lund, is oud.", "Hij staat."});
+  ExpectSentences({"Подробнее см. Раздел 5.", "Длина 10 см.", "Это мало."});
+  ExpectSentences({"Sono l'Avv. Rossi e l’Ing. Bianchi, cfr. Lund.", "La casa."});
+}
+
+// A capital alone is an initial, also where it is an abbreviation before numbers.
+TEST(SentenceBreaksTest, KnowInitialsThatAreAbbreviationsToo) {
+  ExpectSentences({"It is by Edward L. Fox and T. S. Tolvin.", "See S. 12 and p. 5.", "He left."});
+  ExpectSentences({"It opens at 10 p.m.", "I'm there."});
+}
+
+TEST(SentenceBreaksTest, EndBehindNumbersOfFootnotes) {
+  ExpectSentences({"The doctors agree.11 12", "The others differ.3", "It is in lectern.2 files."});
+  ExpectSentences({"Read printf.3 Carrow.", "It is old."});
+}
+
+TEST(SentenceBreaksTest, DoNotEndBeforeAClosingBracket) {
+  ExpectSentences({"ls [ file ... ] lists files.", "[ It is by Ada. ]"});
+}
+
+TEST(SentenceBreaksTest, KeepListMarksOfAppendicesAndDoubledLetters) {
+  ExpectSentences({
+      "B.2.5. Keys of the mill",
+  });
+  ExpectSentences({"aa. The mill is old.", "It stands."});
+}
+
 TEST(SentenceBreaksTest, KeepTheNumberOfASectionWithIt) {
   ExpectSentences({"Section 4. Notices.", "They go to the office, Attn. Carrow, by mail."});
+  ExpectSentences({"Beispiel 1. Ausgabe der Liste"});
   ExpectSentences({"The rent is set in Section 4.", "Nobody pays it."});
 }
 
