@@ -370,6 +370,26 @@ TEST(OfficeTest, NamesOfColumnsInTwoRows) {
             "# S\n\nItem | 2023 Q1 | 2023 Q2 | 2024 Q1 | 2024 Q2\n"
             "Item: 7 | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4\n"
             "Item: Valve | 2023 Q1: none | 2023 Q2: none\n");
+  // A cell that spans rows and columns is the name of each of the columns.
+  EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "Asked in May"}, {'C', "All"}, {'D', "Sex"}}, 1) +
+                  texts({{'D', "Men"}, {'E', "Women"}}, 2) +
+                  "<row><c t='str' r='A3'><v>Happy?</v></c><c t='str' r='B3'><v>Yes</v></c>"
+                  "<c r='C3'><v>7</v></c><c r='D3'><v>3</v></c><c r='E3'><v>4</v></c></row>"
+                  "</sheetData><mergeCells><mergeCell ref='A1:B2'/><mergeCell ref='C1:C2'/>"
+                  "<mergeCell ref='D1:E1'/></mergeCells>")
+                .text,
+            "# S\n\nAsked in May | Asked in May | All | Sex Men | Sex Women\n"
+            "Asked in May: Happy? | Asked in May: Yes | All: 7 | Sex Men: 3 | Sex Women: 4\n");
+  // Questions and answers of a form, of which one spans columns, are no names in two rows.
+  EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "State"}, {'B', "Measure"}, {'D', "Year"}}, 1) +
+                  texts({{'A', "Ohio"}, {'B', "Days"}, {'D', "all"}}, 2) +
+                  SheetRow("r='3'", {"1", "2", "3", "4"}) +
+                  "</sheetData><mergeCells><mergeCell ref='B1:C1'/><mergeCell ref='B2:C2'/>"
+                  "</mergeCells>")
+                .text,
+            "# S\n\nState | Measure | Measure | Year\n"
+            "State: Ohio | Measure: Days | Measure: Days | Year: all\n"
+            "State: 1 | Measure: 2 | Measure: 3 | Year: 4\n");
   // A title over the whole table is said once.
   EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "Sales"}}, 1) +
                   texts({{'A', "Item"}, {'B', "Price"}, {'C', "Stock"}}, 2) +

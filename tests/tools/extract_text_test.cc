@@ -64,13 +64,28 @@ TEST(CsvTest, RowsWithoutNamesStayRows) {
   EXPECT_EQ(Text("csv", "Name,Lectern\nTown,Osk\nYear,2020\n"),
             "Name | Lectern\nTown | Osk\nYear | 2020\n");
   EXPECT_EQ(Text("csv", "1,2,3\n4,5,6\n"), "1 | 2 | 3\n4 | 5 | 6\n");
-  EXPECT_EQ(Text("csv", "a,b,a\n1,2,3\n"), "a | b | a\n1 | 2 | 3\n");
+  EXPECT_EQ(Text("csv", "a,b,b\n1,2,3\n"), "a | b | b\n1 | 2 | 3\n");
   EXPECT_EQ(Text("csv", "just text\nmore of it\n"), "just text\nmore of it\n");
   // Years are names; a table goes on behind an empty line; another one has names of its own.
   EXPECT_EQ(
       Text("csv", "Town,2020,2021\nOsk,5,6\n\nLund,7,8\n\nItem,Price,Stock\nPump,3,4\n"),
       "Town | 2020 | 2021\nTown: Osk | 2020: 5 | 2021: 6\n\nTown: Lund | 2020: 7 | 2021: 8\n\n"
       "Item | Price | Stock\nItem: Pump | Price: 3 | Stock: 4\n");
+}
+
+TEST(CsvTest, NamesWithDigitsDaysAndNamesThatStandTwice) {
+  EXPECT_EQ(Text("csv", "Area,Q1,Q2\nNorth,3,\nSouth,,4\n"),
+            "Area | Q1 | Q2\nArea: North | Q1: 3\nArea: South | Q2: 4\n");
+  EXPECT_EQ(Text("csv", "Area,Lat,1/22/20,1/23/20\nNorth,3.5,0,2\n"),
+            "Area | Lat | 1/22/20 | 1/23/20\n"
+            "Area: North | Lat: 3.5 | 1/22/20: 0 | 1/23/20: 2\n");
+  EXPECT_EQ(Text("csv", "Name,Charge,Bail,Charge,Bail\nAda,A1,100,B2,\nBob,,,C3,50\n"),
+            "Name | Charge | Bail | Charge | Bail\n"
+            "Name: Ada | Charge: A1 | Bail: 100 | Charge: B2\nName: Bob | Charge: C3 | Bail: 50\n");
+  // Rows of values: neighbours are the same, or dates stand below dates.
+  EXPECT_EQ(Text("csv", "Ada,none,none\nBob,1,2\n"), "Ada | none | none\nBob | 1 | 2\n");
+  EXPECT_EQ(Text("csv", "Ada,2024-01-02,2024-02-03\nBob,2024-03-04,2024-04-05\n"),
+            "Ada | 2024-01-02 | 2024-02-03\nBob | 2024-03-04 | 2024-04-05\n");
 }
 
 TEST(CsvTest, AGuessIsSaid) {
