@@ -67,7 +67,10 @@ class XmlTree {
   // INVALID_ARGUMENT: no well-formed XML, elements more than 256 deep, or declared entities.
   // `part` names it in messages, which begin with a verb. Libxml2's limits hold: 10 MB for a text.
   // Throws std::bad_alloc, as the steps of XmlStream do.
-  static api::Result<XmlTree> Parse(std::string_view bytes, const std::string& part);
+  // `is_damaged`: takes what can be read of XML that is not well-formed, and is set to whether it
+  // is.
+  static api::Result<XmlTree> Parse(std::string_view bytes, const std::string& part,
+                                    bool* is_damaged = nullptr);
   XmlNode root() const;
 
  private:
