@@ -260,6 +260,33 @@ TEST(OfficeTest, ShapesOfSlides) {
             "c) x\nd) y\n\n[Image: The mill in 1901]\n\n10⁶\n");
 }
 
+TEST(OfficeTest, TheTitleOfASlideWithoutAPlaceholderIsTheLineOnTop) {
+  const auto box = [](int top, int size, const std::string& text) {
+    const std::string letters = size > 0 ? "<a:rPr sz='" + std::to_string(size) + "'/>" : "";
+    return "<p:sp><p:nvSpPr><p:cNvPr/></p:nvSpPr><p:spPr><a:xfrm><a:off x='0' y='" +
+           std::to_string(top) + "'/><a:ext cx='9' cy='100'/></a:xfrm></p:spPr><p:txBody>" +
+           "<a:p><a:r>" + letters + "<a:t>" + text + "</a:t></a:r></a:p></p:txBody></p:sp>";
+  };
+  EXPECT_EQ(Slide(box(200, 1800, "Built in 1871.") + box(10, 2800, "The mill")).text,
+            "# The mill\n\nBuilt in 1871.\n");
+  // Smaller letters, a line beside others, a text that stands alone, a slide with a title.
+  EXPECT_EQ(Slide(box(200, 2800, "Large") + box(10, 900, "Small")).text, "Large\n\nSmall\n");
+  EXPECT_EQ(Slide(box(50, 0, "Right") + box(10, 0, "Left")).text, "Right\n\nLeft\n");
+  EXPECT_EQ(Slide(box(10, 0, "Alone")).text, "Alone\n");
+  EXPECT_EQ(Slide("<p:graphicFrame><p:xfrm><a:off x='0' y='90'/><a:ext cx='9' cy='9'/></p:xfrm>"
+                  "<a:graphic><a:graphicData><c:chart r:id='c'/></a:graphicData></a:graphic>"
+                  "</p:graphicFrame>" +
+                      box(10, 0, "Shares"),
+                  Relation("c", "chart", "c.xml"), {{"c.xml", kChart}})
+                .text,
+            "# Shares\n\nSales (Share)\n\n| North\n2023 | 25%\n2024 | 50%\n");
+  const std::string title =
+      "<p:sp><p:nvSpPr><p:cNvPr/><p:nvPr><p:ph type='title'/></p:nvPr></p:nvSpPr><p:txBody>" +
+      Bullet("", "Title") + "</p:txBody></p:sp>";
+  EXPECT_EQ(Slide(box(10, 0, "Top") + title + box(300, 0, "Text")).text,
+            "# Title\n\nTop\n\nText\n");
+}
+
 TEST(OfficeTest, TablesAndChartsOfSlides) {
   const auto cell = [](const std::string& attributes, const std::string& text) {
     return "<a:tc " + attributes + "><a:txBody>" + Bullet("", text) + "</a:txBody></a:tc>";

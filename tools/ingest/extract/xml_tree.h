@@ -22,6 +22,7 @@ class XmlNode {
   XmlNode() = default;
   explicit XmlNode(const _xmlNode* node) : node_(node) {}
   explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const XmlNode&) const = default;  // whether it is the same node of the same tree
 
   bool is_text() const;
   std::string_view text() const;  // of a text; empty for an element
