@@ -88,11 +88,12 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   app.AddOption(
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
-         "pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man (default: "
-         "auto)")
+         "pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man, srt, "
+         "fb2 (default: auto)")
       .TypeName("F")
-      .Check(OneOf({"auto", "text", "markdown", "html", "pdf", "rtf", "docx", "odt", "pptx", "odp",
-                    "xlsx", "ods", "epub", "eml", "ipynb", "csv", "tsv", "man"}));
+      .Check(OneOf({"auto",  "text", "markdown", "html", "pdf", "rtf",  "docx",
+                    "odt",   "pptx", "odp",      "xlsx", "ods", "epub", "eml",
+                    "ipynb", "csv",  "tsv",      "man",  "srt", "fb2"}));
   app.AddOption(
          "--encoding", flags.encoding,
          "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "

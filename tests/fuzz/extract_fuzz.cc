@@ -10,8 +10,8 @@
 
 namespace {
 
-constexpr std::string_view kFormats[] = {"docx", "odt", "pptx",  "odp", "xlsx", "ods",
-                                         "epub", "eml", "ipynb", "csv", "tsv",  "man"};
+constexpr std::string_view kFormats[] = {"docx", "odt",   "pptx", "odp", "xlsx", "ods", "epub",
+                                         "eml",  "ipynb", "csv",  "tsv", "man",  "srt", "fb2"};
 constexpr size_t kNumFormats = sizeof kFormats / sizeof kFormats[0];
 
 std::string Related(const std::string& name, const std::string& target) {

@@ -260,6 +260,33 @@ TEST(OfficeTest, ShapesOfSlides) {
             "c) x\nd) y\n\n[Image: The mill in 1901]\n\n10⁶\n");
 }
 
+TEST(OfficeTest, TheTitleOfASlideWithoutAPlaceholderIsTheLineOnTop) {
+  const auto box = [](int top, int size, const std::string& text) {
+    const std::string letters = size > 0 ? "<a:rPr sz='" + std::to_string(size) + "'/>" : "";
+    return "<p:sp><p:nvSpPr><p:cNvPr/></p:nvSpPr><p:spPr><a:xfrm><a:off x='0' y='" +
+           std::to_string(top) + "'/><a:ext cx='9' cy='100'/></a:xfrm></p:spPr><p:txBody>" +
+           "<a:p><a:r>" + letters + "<a:t>" + text + "</a:t></a:r></a:p></p:txBody></p:sp>";
+  };
+  EXPECT_EQ(Slide(box(200, 1800, "Built in 1871.") + box(10, 2800, "The mill")).text,
+            "# The mill\n\nBuilt in 1871.\n");
+  // Smaller letters, a line beside others, a text that stands alone, a slide with a title.
+  EXPECT_EQ(Slide(box(200, 2800, "Large") + box(10, 900, "Small")).text, "Large\n\nSmall\n");
+  EXPECT_EQ(Slide(box(50, 0, "Right") + box(10, 0, "Left")).text, "Right\n\nLeft\n");
+  EXPECT_EQ(Slide(box(10, 0, "Alone")).text, "Alone\n");
+  EXPECT_EQ(Slide("<p:graphicFrame><p:xfrm><a:off x='0' y='90'/><a:ext cx='9' cy='9'/></p:xfrm>"
+                  "<a:graphic><a:graphicData><c:chart r:id='c'/></a:graphicData></a:graphic>"
+                  "</p:graphicFrame>" +
+                      box(10, 0, "Shares"),
+                  Relation("c", "chart", "c.xml"), {{"c.xml", kChart}})
+                .text,
+            "# Shares\n\nSales (Share)\n\n| North\n2023 | 25%\n2024 | 50%\n");
+  const std::string title =
+      "<p:sp><p:nvSpPr><p:cNvPr/><p:nvPr><p:ph type='title'/></p:nvPr></p:nvSpPr><p:txBody>" +
+      Bullet("", "Title") + "</p:txBody></p:sp>";
+  EXPECT_EQ(Slide(box(10, 0, "Top") + title + box(300, 0, "Text")).text,
+            "# Title\n\nTop\n\nText\n");
+}
+
 TEST(OfficeTest, TablesAndChartsOfSlides) {
   const auto cell = [](const std::string& attributes, const std::string& text) {
     return "<a:tc " + attributes + "><a:txBody>" + Bullet("", text) + "</a:txBody></a:tc>";
@@ -370,6 +397,26 @@ TEST(OfficeTest, NamesOfColumnsInTwoRows) {
             "# S\n\nItem | 2023 Q1 | 2023 Q2 | 2024 Q1 | 2024 Q2\n"
             "Item: 7 | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4\n"
             "Item: Valve | 2023 Q1: none | 2023 Q2: none\n");
+  // A cell that spans rows and columns is the name of each of the columns.
+  EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "Asked in May"}, {'C', "All"}, {'D', "Sex"}}, 1) +
+                  texts({{'D', "Men"}, {'E', "Women"}}, 2) +
+                  "<row><c t='str' r='A3'><v>Happy?</v></c><c t='str' r='B3'><v>Yes</v></c>"
+                  "<c r='C3'><v>7</v></c><c r='D3'><v>3</v></c><c r='E3'><v>4</v></c></row>"
+                  "</sheetData><mergeCells><mergeCell ref='A1:B2'/><mergeCell ref='C1:C2'/>"
+                  "<mergeCell ref='D1:E1'/></mergeCells>")
+                .text,
+            "# S\n\nAsked in May | Asked in May | All | Sex Men | Sex Women\n"
+            "Asked in May: Happy? | Asked in May: Yes | All: 7 | Sex Men: 3 | Sex Women: 4\n");
+  // Questions and answers of a form, of which one spans columns, are no names in two rows.
+  EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "State"}, {'B', "Measure"}, {'D', "Year"}}, 1) +
+                  texts({{'A', "Ohio"}, {'B', "Days"}, {'D', "all"}}, 2) +
+                  SheetRow("r='3'", {"1", "2", "3", "4"}) +
+                  "</sheetData><mergeCells><mergeCell ref='B1:C1'/><mergeCell ref='B2:C2'/>"
+                  "</mergeCells>")
+                .text,
+            "# S\n\nState | Measure | Measure | Year\n"
+            "State: Ohio | Measure: Days | Measure: Days | Year: all\n"
+            "State: 1 | Measure: 2 | Measure: 3 | Year: 4\n");
   // A title over the whole table is said once.
   EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "Sales"}}, 1) +
                   texts({{'A', "Item"}, {'B', "Price"}, {'C', "Stock"}}, 2) +

@@ -64,13 +64,28 @@ TEST(CsvTest, RowsWithoutNamesStayRows) {
   EXPECT_EQ(Text("csv", "Name,Lectern\nTown,Osk\nYear,2020\n"),
             "Name | Lectern\nTown | Osk\nYear | 2020\n");
   EXPECT_EQ(Text("csv", "1,2,3\n4,5,6\n"), "1 | 2 | 3\n4 | 5 | 6\n");
-  EXPECT_EQ(Text("csv", "a,b,a\n1,2,3\n"), "a | b | a\n1 | 2 | 3\n");
+  EXPECT_EQ(Text("csv", "a,b,b\n1,2,3\n"), "a | b | b\n1 | 2 | 3\n");
   EXPECT_EQ(Text("csv", "just text\nmore of it\n"), "just text\nmore of it\n");
   // Years are names; a table goes on behind an empty line; another one has names of its own.
   EXPECT_EQ(
       Text("csv", "Town,2020,2021\nOsk,5,6\n\nLund,7,8\n\nItem,Price,Stock\nPump,3,4\n"),
       "Town | 2020 | 2021\nTown: Osk | 2020: 5 | 2021: 6\n\nTown: Lund | 2020: 7 | 2021: 8\n\n"
       "Item | Price | Stock\nItem: Pump | Price: 3 | Stock: 4\n");
+}
+
+TEST(CsvTest, NamesWithDigitsDaysAndNamesThatStandTwice) {
+  EXPECT_EQ(Text("csv", "Area,Q1,Q2\nNorth,3,\nSouth,,4\n"),
+            "Area | Q1 | Q2\nArea: North | Q1: 3\nArea: South | Q2: 4\n");
+  EXPECT_EQ(Text("csv", "Area,Lat,1/22/20,1/23/20\nNorth,3.5,0,2\n"),
+            "Area | Lat | 1/22/20 | 1/23/20\n"
+            "Area: North | Lat: 3.5 | 1/22/20: 0 | 1/23/20: 2\n");
+  EXPECT_EQ(Text("csv", "Name,Charge,Bail,Charge,Bail\nAda,A1,100,B2,\nBob,,,C3,50\n"),
+            "Name | Charge | Bail | Charge | Bail\n"
+            "Name: Ada | Charge: A1 | Bail: 100 | Charge: B2\nName: Bob | Charge: C3 | Bail: 50\n");
+  // Rows of values: neighbours are the same, or dates stand below dates.
+  EXPECT_EQ(Text("csv", "Ada,none,none\nBob,1,2\n"), "Ada | none | none\nBob | 1 | 2\n");
+  EXPECT_EQ(Text("csv", "Ada,2024-01-02,2024-02-03\nBob,2024-03-04,2024-04-05\n"),
+            "Ada | 2024-01-02 | 2024-02-03\nBob | 2024-03-04 | 2024-04-05\n");
 }
 
 TEST(CsvTest, AGuessIsSaid) {
@@ -186,6 +201,70 @@ never shown
             "Sort entries alphabetically.\n\n- -a, --all: do not ignore entries starting with .\n"
             "- --block-size=SIZE: scale sizes by SIZE\n- a point\n\n### Exit status:\n\n"
             "```\n0  if OK\n```\n");
+}
+
+TEST(SubtitlesTest, CuesBecomeParagraphsWithTheirTime) {
+  EXPECT_EQ(Text("srt",
+                 "1\r\n00:00:01,500 --> 00:00:03,000\r\n<i>The mill at Osk</i>\r\n\r\n2\r\n"
+                 "00:00:03,000 --> 00:00:05,000\r\n{\\an8}was built\r\nin 1871.\r\n"),
+            "[0:00:01] The mill at Osk was built in 1871.\n");
+  // Speakers, notes, styles and names of cues of WebVTT; captions that roll.
+  EXPECT_EQ(
+      Text("srt",
+           "WEBVTT - x\n\nNOTE left\nout\n\nSTYLE\n::cue {}\n\nintro\n"
+           "01:02:03.000 --> 01:02:05.000 align:start\n<v Ada Brok>Hello &amp; welcome.</v>\n\n"
+           "01:02:05.000 --> 01:02:06.000\n<v Bo>Is 1 < 2?\nYes.</v>\n\n"
+           "01:02:06.000 --> 01:02:07.000\n<v Bo>Yes.\n<01:02:06.500><c>So.</c>\n"),
+      "[1:02:03] Ada Brok: Hello & welcome.\n\n[1:02:05] Bo: Is 1 < 2? Yes. So.\n");
+  const std::string cue = "00:10.000 --> 00:11.000\n" + std::string(150, 'x') + ".\n\n";
+  const std::string two = "[0:00:10] " + std::string(150, 'x') + ". " + std::string(150, 'y') + ".";
+  EXPECT_EQ(Text("srt", cue + "00:11.000 --> 00:12.000\n" + std::string(150, 'y') + ".\n\n" +
+                            "00:12.000 --> 00:13.000\n- Yes.\n- No.\n"),
+            two + "\n\n[0:00:12] - Yes.\n- No.\n");
+  EXPECT_EQ(Text("srt", "no cues\nat all\n"), "no cues\nat all\n");
+  EXPECT_EQ(DetectFormat("WEBVTT\n\n", "a.txt"), Format::kSubtitles);
+  EXPECT_EQ(DetectFormat("WEBVTTX\n", "a.txt"), Format::kText);
+  EXPECT_EQ(DetectFormat("1\n", "A.SRT"), Format::kSubtitles);
+}
+
+TEST(FictionBookTest, ChaptersNotesAndVerses) {
+  const std::string book =
+      "<?xml version='1.0' encoding='windows-1251'?><FictionBook xmlns:l='x'><description>"
+      "<title-info><author><first-name>Ada</first-name><last-name>Brok</last-name></author>"
+      "<book-title>\xCC\xE8\xF0</book-title><annotation><p>Short.</p></annotation></title-info>"
+      "</description><body><title><p>The "
+      "Mill</p></title><section><title><p>One</p><p>Osk</p></title>"
+      "<p>Built in <a l:href='#n1' type='note'>1</a> stone.</p><subtitle>* * *</subtitle><section>"
+      "<title><p>Part</p></title><poem><stanza><v>First verse,</v><v>second.</v></stanza></poem>"
+      "</section></section><section><title><p>Two</p></title><table><tr><th>a</th><th>b</th></tr>"
+      "</table></section></body><body name='notes'><section id='n1'><title><p>1</p></title>"
+      "<p>Of the hill.</p></section></body></FictionBook>";
+  EXPECT_EQ(DetectFormat(book, "a.xml"), Format::kFictionBook);
+  auto read = Extract("fb2", book);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text,
+            "# Мир\n\nAda Brok\n\nShort.\n\n# The Mill\n\n## One. Osk\n\nBuilt in [1] stone.\n\n"
+            "[1] Of the hill.\n\n### Part\n\nFirst verse,\nsecond.\n\n## Two\n\na | b\n");
+  EXPECT_EQ(read->pages.size(), 2u);
+  EXPECT_EQ(Text("fb2", "<?xml version='1.0'?><other/>"),
+            "refused: is damaged: it is no FictionBook");
+  read = Extract("fb2", "<?xml version='1.0'?><FictionBook><body><p>Salt & sugar</p><p>Two</p>");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text, "Salt sugar\n\nTwo\n");
+  EXPECT_EQ(read->note, "the file is not well-formed XML, so that parts of it may be missing");
+  EXPECT_TRUE(Text("fb2", "<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]><FictionBook/>")
+                  .starts_with("refused: is damaged: its part text declares entities"));
+}
+
+// As DocBook's style sheets and Asciidoctor write them.
+TEST(ManPageTest, OptionsBeforeIndentedText) {
+  EXPECT_EQ(Text("man",
+                 ".TH LS 1\n.SH OPTIONS\n.PP\nThese are known:\n.RS 4\nText\n.RE\n"
+                 ".PP\n\\fB\\-a\\fR, \\fB\\-\\-all\\fR\n.RS 4\nShows all\nfiles.\n"
+                 ".sp\nMore.\n.PP\nsort\n.RS 4\nBy size.\n.RE\n.RE\n"
+                 ".PP\nEnds here.\n.RS 4\nNo term.\n.RE\n.IP \\(em 2m\nA dash.\n"),
+            "# LS(1)\n\n## OPTIONS\n\nThese are known:\n\nText\n\n- -a, --all: Shows all files.\n\n"
+            "More.\n\n  - sort: By size.\n\nEnds here.\n\nNo term.\n\n- A dash.\n");
 }
 
 TEST(ManPageTest, TheMacrosOfBsd) {

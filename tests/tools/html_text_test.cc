@@ -75,6 +75,27 @@ TEST(HtmlTextTest, RaisedNumbersFormulasAndQuotations) {
   EXPECT_EQ(PageText("<p>a<math>" + Times("<mrow>", 50'000) + "x</math></p>"), "a\n");
 }
 
+// As Sphinx, Texinfo and DocBook write them.
+TEST(HtmlTextTest, SignsOfLinksToHeadingsAndLinesThatLeadThroughABookAreLeftOut) {
+  EXPECT_EQ(PageText("<h2>Arrays<a class=headerlink href='#arrays' title='Permalink'>¶</a></h2>"
+                     "<p>Text<a href='#note'>*</a> in <a href='#s3'>§ 3</a>. <a href='#n'>#1</a>"),
+            "Arrays\n\nText* in § 3. #1\n");
+  const std::string pager =
+      "<div><p>Next: <a accesskey=n rel=next href=b.html>Lists</a>, Up: <a rel=up href=i.html>Data"
+      "</a> &nbsp; [<a rel=contents href=c.html>Contents</a>]</p></div>";
+  EXPECT_EQ(PageText(pager + "<h2>Arrays</h2><p>Text.</p>" + pager), "Arrays\n\nText.\n");
+  EXPECT_EQ(PageText("<p>Text.</p><table><tr><td><a accesskey=p href=a.html>Prev</a></td><td>"
+                     "<a accesskey=n href=c.html>Next</a></td></tr><tr><td>Sets</td></tr></table>"),
+            "Text.\n");
+  // Words among them, or one such link alone, are text.
+  const std::string text =
+      "<p>As the <a rel=prev href=a.html>chapter before</a> and the <a rel=next "
+      "href=b.html>one behind</a> tell in all their many words.</p>";
+  EXPECT_EQ(PageText(text),
+            "As the chapter before and the one behind tell in all their many words.\n");
+  EXPECT_EQ(PageText("<p>See <a rel=next href=b.html>Lists</a>.</p>"), "See Lists.\n");
+}
+
 TEST(HtmlTextTest, ClosedDialogsAreHidden) {
   EXPECT_EQ(PageText("<p>a</p><dialog>no</dialog><dialog open>b</dialog><p popover>no</p>"
                      "<p style='display:\n none'>no</p><template>no</template>"

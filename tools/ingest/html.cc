@@ -7,6 +7,8 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -172,6 +174,47 @@ bool IsBoilerplate(const HtmlItem& item, uint64_t page_shown) {
   }
 }
 
+// Whether a link leads to another page of the same book by its place in it, as its relation or its
+// key says: the next one, the one before, the one above, the contents, the index.
+bool IsLinkOfPager(const GumboNode* node) {
+  constexpr std::string_view kRelations[] = {"next",  "prev",  "previous", "up",
+                                             "start", "first", "last",     "contents",
+                                             "index", "home",  "top"};
+  const auto is_one = [&](std::string_view relation) {
+    return std::find(std::begin(kRelations), std::end(kRelations), relation) !=
+           std::end(kRelations);
+  };
+  const std::string_view key = HtmlAttribute(node, "accesskey");
+  return is_one(Lower(HtmlAttribute(node, "rel"))) || key == "n" || key == "p" || key == "u" ||
+         key == "h";
+}
+
+// Marks the lines that lead through a book's pages, "Next: Arrays, Up: Data [Contents][Index]":
+// paragraphs and blocks without others inside, in which all links are such links, two or more, with
+// no more than a label besides each.
+void MarkPagers(std::vector<HtmlItem>& items) {
+  constexpr uint64_t kMostLabelBytes = 12;  // of "Previous: ", and signs
+  constexpr size_t kMostItems = 200;        // that are looked at, because blocks nest
+  for (size_t i = 1; i < items.size(); ++i) {
+    const GumboTag tag = TagOf(items[i].node);
+    const bool is_block = tag == GUMBO_TAG_P || tag == GUMBO_TAG_DIV || tag == GUMBO_TAG_TABLE;
+    if (!is_block || items[i].is_boilerplate || items[i].end - i > kMostItems) continue;
+    if (tag == GUMBO_TAG_DIV && (items[i].has_paragraph || items[i].has_layout)) continue;
+    uint64_t num_links = 0, num_bytes = 0;
+    bool is_pager = true;
+    for (size_t at = i + 1; at < items[i].end && is_pager; ++at) {
+      if (TagOf(items[at].node) == GUMBO_TAG_A) {
+        is_pager = IsLinkOfPager(items[at].node);
+        ++num_links;
+      } else if (IsText(items[at].node) && !items[at].in_link) {
+        num_bytes += items[at].shown;
+      }
+    }
+    if (!is_pager || num_links < 2 || num_bytes > num_links * kMostLabelBytes) continue;
+    for (size_t at = i; at < items[i].end; ++at) items[at].is_boilerplate = true;
+  }
+}
+
 // Fills in what each item holds. Children stand behind their parent, so that one pass from the end
 // adds every item to its parent after the item itself is complete.
 void Measure(std::vector<HtmlItem>& items) {
@@ -212,6 +255,7 @@ void MarkBoilerplate(std::vector<HtmlItem>& items) {
     items[i].is_boilerplate =
         items[items[i].parent].is_boilerplate || IsBoilerplate(items[i], items[0].shown);
   }
+  MarkPagers(items);
   MeasureProse(items);
   if (items[0].prose > 0) return;
   for (HtmlItem& item : items) item.is_boilerplate = false;  // a page of nothing else

@@ -66,6 +66,22 @@ bool IsFormulaImage(const GumboNode* node) {
   return !text.empty() && !text.starts_with('[') && !text.starts_with('(');
 }
 
+// Whether it is the sign behind a heading or a term that links to the place where it stands, as
+// Sphinx, Texinfo and wikis write it: a link into the page that is one such sign.
+bool IsPermalink(const GumboNode* node) {
+  if (TagOf(node) != GUMBO_TAG_A || HtmlAttribute(node, "href").find('#') == std::string::npos)
+    return false;
+  const GumboVector& children = node->v.element.children;
+  if (children.length != 1) return false;
+  const auto* const child = static_cast<const GumboNode*>(children.data[0]);
+  if (child->type != GUMBO_NODE_TEXT) return false;
+  std::string_view text = child->v.text.text;
+  while (!text.empty() && IsHtmlSpace(text.front())) text.remove_prefix(1);
+  if (text.starts_with("\xC2\xA0")) text.remove_prefix(2);  // a no-break space
+  while (!text.empty() && IsHtmlSpace(text.back())) text.remove_suffix(1);
+  return text == "¶" || text == "#" || text == "§" || text == "🔗" || text == "⚓";
+}
+
 }  // namespace
 
 const TagSet& Paragraphs() {
@@ -103,7 +119,7 @@ std::string_view HtmlAttribute(const GumboNode* node, const char* name) {
 bool IsHidden(const GumboNode* node) {
   if (NeverShown().Has(TagOf(node)) && !IsWhole(node) && !EndsTooLate(node)) return true;
   if (gumbo_get_attribute(&node->v.element.attributes, "hidden")) return true;
-  if (IsClosed(node)) return true;
+  if (IsClosed(node) || IsPermalink(node)) return true;
   if (HtmlAttribute(node, "aria-hidden") == "true" && !IsFormulaImage(node)) return true;
   std::string style;
   for (const char c : HtmlAttribute(node, "style")) {

@@ -33,12 +33,14 @@ enum class Format {
   kNotebook,
   kCsv,
   kTsv,
-  kManPage
+  kManPage,
+  kSubtitles,
+  kFictionBook
 };
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
     "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
-    "tsv or man";
+    "tsv, man, srt or fb2";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
@@ -55,8 +57,8 @@ inline constexpr std::string_view kEncodingLabels =
 // <html at its start, behind a byte order mark, spaces, comments and an XML declaration, office
 // files and books by the parts of their zip file, mails by their headers and manual pages by their
 // macros; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
-// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .1.gz and the like for manual pages; in any
-// case); else it is text.
+// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .1.gz and the like for manual
+// pages; in any case); else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {

@@ -109,6 +109,14 @@ std::string_view ZipFormat(std::string_view bytes) {
 
 std::string_view MarkedTextFormat(std::string_view bytes) {
   if (const std::string_view flat = FlatFormat(bytes); !flat.empty()) return flat;
+  constexpr size_t kHead = 8192;  // comments may stand before the first element
+  const std::string_view head = bytes.substr(0, kHead);
+  if (head.find("<?xml") <= 3 && head.find("<FictionBook") != head.npos) return "fb2";
+  // The mark of WebVTT stands alone in its line, or before a remark.
+  const size_t mark = bytes.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  if (bytes.substr(mark, 6) == "WEBVTT" &&
+      bytes.substr(mark + 6, 1).find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return "srt";
   constexpr size_t kMostLines = 200;
   bool is_mail = true, has_sender = false, has_mark = false;
   size_t num_lines = 0;

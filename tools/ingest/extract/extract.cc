@@ -34,7 +34,9 @@ constexpr Reader kReaders[] = {
     {"ipynb", ReadNotebook},
     {"csv", [](std::string_view bytes) { return ReadCsv(bytes, false); }},
     {"tsv", [](std::string_view bytes) { return ReadCsv(bytes, true); }},
-    {"man", ReadManPage}};
+    {"man", ReadManPage},
+    {"srt", ReadSubtitles},
+    {"fb2", ReadFictionBook}};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/model/formats/text.h"
@@ -100,7 +101,8 @@ class ManReader {
       const bool ends = tag_.ends_with(':') || block_.empty();
       if (!is_in_items_) writer_.Gap();
       is_in_items_ = true;
-      writer_.Item(depth_, "- ", tag_ + (ends ? " " : ": ") + block_);
+      writer_.Item(tag_depth_ < 0 ? depth_ : tag_depth_, "- ", tag_ + (ends ? " " : ": ") + block_);
+      tag_depth_ = -1;
     } else if (!marker_.empty()) {
       if (!is_in_items_) writer_.Gap();
       is_in_items_ = true;
@@ -163,7 +165,13 @@ class ManReader {
       const auto arguments = RoffArguments(rest);
       Mark(arguments.empty() ? "" : Printed(arguments[0]));
     } else if (name == "RS" || name == "RE") {
-      if (!is_verbatim_) EndBlock();
+      const bool is_term = name == "RS" && IsTerm(RoffArguments(rest));
+      if (is_term) {
+        tag_ = std::exchange(block_, "");
+      } else if (!is_verbatim_) {
+        EndBlock();
+      }
+      tag_depth_ = is_term ? depth_ : -1;
       depth_ = std::max(0, depth_ + (name == "RS" ? 1 : -1));
     } else if (name == "br") {
       if (!is_verbatim_ && !block_.empty()) block_ += '\n';
@@ -173,10 +181,19 @@ class ManReader {
     return true;
   }
 
+  // Whether the paragraph before an indented one is the term that this explains. DocBook's style
+  // sheets and Asciidoctor write options so: a paragraph, and ".RS 4" right behind it.
+  bool IsTerm(const std::vector<std::string>& arguments) const {
+    constexpr size_t kMostTermBytes = 200;  // a choice: longer ones are prose
+    return arguments.size() == 1 && arguments[0] == "4" && !is_verbatim_ && tag_.empty() &&
+           marker_.empty() && !block_.empty() && block_.size() <= kMostTermBytes &&
+           !block_.ends_with(':') && !(block_.ends_with('.') && !block_.ends_with("..."));
+  }
+
   // The tag of .IP: a bullet, a number, or a term.
   void Mark(const std::string& tag) {
     const bool is_bullet = tag == "•" || tag == "*" || tag == "-" || tag == "o" || tag == "·" ||
-                           tag == "○" || tag == "□";
+                           tag == "○" || tag == "□" || tag == "—" || tag == "–";
     const bool is_number =
         tag.size() >= 2 && tag.size() <= 4 && (tag.back() == '.' || tag.back() == ')') &&
         std::all_of(tag.begin(), tag.end() - 1, [](char c) { return c >= '0' && c <= '9'; });
@@ -289,7 +306,7 @@ class ManReader {
   std::string tag_, marker_;  // of the item
   std::string link_;          // of .UR
   Wants wants_ = Wants::kNothing;
-  int depth_ = 0;
+  int depth_ = 0, tag_depth_ = -1;  // of a tag that is outside of its explanation; -1: it is not
   bool is_verbatim_ = false, is_in_items_ = false;
   bool in_table_ = false, in_table_form_ = false, in_text_block_ = false, in_equation_ = false;
   std::vector<std::string> cells_;  // of the table's row

@@ -1,6 +1,7 @@
 // PowerPoint presentations (.pptx, .pptm, .ppsx): ECMA-376 part 1, PresentationML.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -65,7 +66,11 @@ class SlideReader {
   void Read(const std::string& part, XmlNode slide) {
     relationships_ = package_.RelationshipsOf(part);
     const XmlNode shapes = slide.Child("cSld").Child("spTree");
-    Titles(shapes);
+    title_ = {};
+    if (!Titles(shapes)) {
+      title_ = TopLine(shapes);
+      writer_.Heading(1, AllLines(title_.Child("txBody")));
+    }
     Shapes(shapes);
   }
 
@@ -107,16 +112,81 @@ class SlideReader {
     return text;
   }
 
-  void Titles(XmlNode shapes) {
+  // Whether there are any.
+  bool Titles(XmlNode shapes) {
+    bool has_title = false;
     for (const XmlNode shape : shapes) {
-      if (IsTitle(PlaceholderOf(shape))) writer_.Heading(1, AllLines(shape.Child("txBody")));
-      if (shape.name() == "grpSp") Titles(shape);
+      if (IsTitle(PlaceholderOf(shape))) {
+        const std::string title = AllLines(shape.Child("txBody"));
+        writer_.Heading(1, title);
+        has_title |= !CollapseSpace(title, false).empty();
+      }
+      if (shape.name() == "grpSp") has_title |= Titles(shape);
     }
+    return has_title;
+  }
+
+  // The shape whose text is the title of a slide that fills no placeholder for one: a short line
+  // above all tables, charts and other texts, in letters as large as any of it. None: there is
+  // none.
+  static XmlNode TopLine(XmlNode shapes) {
+    constexpr size_t kMostTitleBytes = 100;  // a choice: longer ones are sentences
+    XmlNode best;
+    int64_t best_top = 0, best_middle = 0, best_size = 0, next_top = INT64_MAX, most_size = 0;
+    for (const XmlNode shape : shapes) {
+      const std::string_view kind = PlaceholderOf(shape);
+      if (IsHiddenShape(shape) || IsOfFrame(kind)) continue;
+      std::string text;
+      AppendAllText(shape, text);
+      const bool is_graphic = shape.name() == "graphicFrame";  // a chart has its text elsewhere
+      if (!is_graphic && CollapseSpace(text, false).empty()) continue;
+      const XmlNode form = shape.Child(shape.name() == "grpSp" ? "grpSpPr" : "spPr").Child("xfrm");
+      const XmlNode place = form ? form : shape.Child("xfrm");
+      if (!place) return {};  // its layout has it
+      const int64_t top = place.Child("off").Number("y", 0);
+      const int64_t middle = top + place.Child("ext").Number("cy", 0) / 2;
+      const int64_t size = LargestLetters(shape.Child("txBody"));
+      if (!best || top < best_top) {
+        if (best)
+          next_top = std::min(next_top, best_top), most_size = std::max(most_size, best_size);
+        best = shape;
+        best_top = top;
+        best_middle = middle;
+        best_size = size;
+      } else {
+        next_top = std::min(next_top, top);
+        most_size = std::max(most_size, size);
+      }
+    }
+    if (!best || best.name() != "sp" || next_top == INT64_MAX || next_top < best_middle ||
+        best_size < most_size)
+      return {};
+    size_t num_lines = 0;
+    for (const XmlNode paragraph : best.Child("txBody")) {
+      num_lines += paragraph.name() == "p" && !CollapseSpace(LineOf(paragraph), false).empty();
+    }
+    const bool is_short = AllLines(best.Child("txBody")).size() <= kMostTitleBytes;
+    return num_lines == 1 && is_short ? best : XmlNode();
+  }
+
+  // The size that a text's runs name, in hundredths of a point; 0: none does.
+  static int LargestLetters(XmlNode body) {
+    int largest = 0;
+    for (const XmlNode paragraph : body) {
+      for (const XmlNode run : paragraph)
+        largest = std::max(largest, run.Child("rPr").Number("sz", 0));
+    }
+    return largest;
+  }
+
+  // A placeholder of what stands on each slide: its number, the date, feet and heads.
+  static bool IsOfFrame(std::string_view kind) {
+    return kind == "sldNum" || kind == "dt" || kind == "ftr" || kind == "hdr";
   }
 
   void Shapes(XmlNode shapes) {
     for (const XmlNode shape : shapes) {
-      if (IsHiddenShape(shape)) continue;
+      if (IsHiddenShape(shape) || shape == title_) continue;
       writer_.Paragraph(DrawingText(PropertiesOf(shape)));
       if (shape.name() == "grpSp") {
         Shapes(shape);
@@ -127,8 +197,7 @@ class SlideReader {
         Graphic(shape.Child("graphic").Child("graphicData"));
       } else if (shape.name() == "sp" || shape.name() == "cxnSp") {
         const std::string_view kind = PlaceholderOf(shape);
-        if (IsTitle(kind) || kind == "sldNum" || kind == "dt" || kind == "ftr" || kind == "hdr")
-          continue;
+        if (IsTitle(kind) || IsOfFrame(kind)) continue;
         // The layout gives bullets to these placeholders.
         TextBody(shape.Child("txBody"), kind == "obj" || kind == "body");
       }
@@ -196,6 +265,7 @@ class SlideReader {
   const OoxmlPackage& package_;
   TextBuilder& writer_;
   std::vector<OoxmlPackage::Relationship> relationships_;  // of the current slide
+  XmlNode title_;  // the shape that was written as the slide's title; none: placeholders were
 };
 
 }  // namespace

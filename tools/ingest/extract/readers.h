@@ -42,6 +42,14 @@ api::Result<Extracted> ReadCsv(std::string_view bytes, bool is_tsv);
 // A manual page with the macros man or mdoc, also packed by gzip.
 api::Result<Extracted> ReadManPage(std::string_view bytes);
 
+// Subtitles, SubRip or WebVTT: paragraphs of some cues, each behind the time of its first one, and
+// the speaker where the file names one.
+api::Result<Extracted> ReadSubtitles(std::string_view bytes);
+
+// A FictionBook 2: title, authors, annotation, then the chapters, each a page, with their notes
+// behind the paragraphs that refer to them.
+api::Result<Extracted> ReadFictionBook(std::string_view bytes);
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_EXTRACT_READERS_H_

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/ingest/characters.h"
+
 namespace lectern::tools {
 namespace {
 
@@ -14,9 +16,33 @@ bool IsYear(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// How the cells below a name are: whether one repeats it, and how many are numbers.
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether a text is a date in digits ("1/22/20", "2020-01-22"), a month ("2020-01") or a year that
+// begins in another one ("2019/20").
+bool IsDateInDigits(std::string_view text) {
+  size_t num_groups = 0, num_digits = 0, longest = 0;
+  char separator = '\0';
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (IsDigit(text[i])) {
+      num_groups += num_digits == 0;
+      longest = std::max(longest, ++num_digits);
+    } else {
+      if (num_digits == 0 || std::string_view("-/.").find(text[i]) == std::string_view::npos ||
+          (separator != '\0' && text[i] != separator))
+        return false;
+      separator = text[i];
+      num_digits = 0;
+    }
+  }
+  if (num_digits == 0 || longest > 4) return false;
+  return num_groups == 3 ||
+         (num_groups == 2 && separator != '.' && IsYear(std::string(text.substr(0, 4))));
+}
+
+// How the cells below a name are: whether one repeats it, and how many are numbers and dates.
 struct Below {
-  size_t num_cells = 0, num_numbers = 0;
+  size_t num_cells = 0, num_numbers = 0, num_dates = 0;
   bool repeats_name = false;
 };
 
@@ -24,8 +50,16 @@ struct Below {
 
 bool CellLooksLikeNumber(std::string_view text) {
   size_t num_digits = 0, num_others = 0;
+  // A letter before a digit is no currency: "Q1", "FDR2021".
+  const char first = text.empty() ? '\0' : Lower(text[0]);
+  if (first >= 'a' && first <= 'z') {
+    const size_t digit = text.find_first_of("0123456789");
+    if (digit != std::string_view::npos && Lower(text[digit - 1]) >= 'a' &&
+        Lower(text[digit - 1]) <= 'z')
+      return false;
+  }
   for (const char c : text) {
-    if (c >= '0' && c <= '9') {
+    if (IsDigit(c)) {
       ++num_digits;
     } else if (std::string_view(".,-+/: %$'()").find(c) == std::string_view::npos) {
       ++num_others;  // of bytes: a currency has at most three
@@ -39,14 +73,23 @@ SheetRows::Header SheetRows::Judge(const Row& names, const std::vector<Row>& row
   if (names.size() < 2 || first == rows.size()) return Header::kNone;
   std::map<uint32_t, Below> below;
   std::set<std::string> different;
-  size_t num_texts = 0;
+  size_t num_texts = 0, num_dates = 0, num_again = 0;
+  const SheetCell* last_name = nullptr;
   for (const SheetCell& name : names) {
-    if (!name.is_text && !IsYear(name.text)) return Header::kNone;
+    const bool is_date = !name.is_text && IsDateInDigits(name.text);
+    if (!name.is_text && !is_date && !IsYear(name.text)) return Header::kNone;
     const bool is_again = !different.insert(name.text).second && !name.is_merged;
-    if (name.text.size() > kMostNameBytes || is_again) return Header::kNone;
+    // Values next to each other are often the same, names are not.
+    if (is_again && last_name != nullptr && last_name->text == name.text) return Header::kNone;
+    if (name.text.size() > kMostNameBytes) return Header::kNone;
+    num_again += is_again;
     num_texts += name.is_text;
+    num_dates += is_date;
     below[name.column] = {};
+    last_name = &name;
   }
+  // Columns of days are many; one date is more likely a value.
+  if (num_dates == 1) return Header::kNone;
   size_t num_outside = 0, num_inside = 0;
   for (size_t i = first; i < rows.size(); ++i) {
     for (const SheetCell& cell : rows[i]) {
@@ -57,6 +100,7 @@ SheetRows::Header SheetRows::Judge(const Row& names, const std::vector<Row>& row
       ++num_inside;
       ++found->second.num_cells;
       found->second.num_numbers += !cell.is_text;
+      found->second.num_dates += !cell.is_text && IsDateInDigits(cell.text);
       found->second.repeats_name |=
           cell.text == std::find_if(names.begin(), names.end(), [&](const SheetCell& name) {
                          return name.column == cell.column;
@@ -68,8 +112,12 @@ SheetRows::Header SheetRows::Judge(const Row& names, const std::vector<Row>& row
   for (const SheetCell& name : names) {
     const Below& cells = below[name.column];
     if (cells.repeats_name) return Header::kNone;
+    const bool is_date = !name.is_text && IsDateInDigits(name.text);
+    if (is_date && cells.num_dates > 0) return Header::kNone;
     is_certain |= name.is_text && cells.num_cells > 0 && cells.num_numbers * 2 >= cells.num_cells;
   }
+  // Columns may have the same name, where the sheet holds the same things more than once.
+  if (num_again > 0 && (!is_certain || different.size() * 2 < names.size())) return Header::kNone;
   if (is_certain && names.size() == 2) {
     const Below& last = below[names.back().column];
     if (last.num_numbers < last.num_cells) return Header::kNone;
@@ -119,24 +167,37 @@ void SheetRows::CombineNames() {
   size_t first = 0;
   while (first < waiting_.size() && waiting_[first].size() < 2) ++first;
   if (first + 2 >= waiting_.size()) return;
-  const auto can_name = [](const SheetCell& cell) { return cell.is_text || IsYear(cell.text); };
+  const auto can_name = [](const SheetCell& cell) {
+    return cell.is_text || IsYear(cell.text) || IsDateInDigits(cell.text);
+  };
   std::map<uint32_t, SheetCell> names;
-  bool has_groups = false;
   for (const SheetCell& group : waiting_[first]) {
     if (!can_name(group)) return;
-    has_groups |= group.is_merged;
-    names[group.column] = {group.column, group.text};
+    names[group.column] = group;
   }
-  if (!has_groups) return;
+  // A group has columns of different names; else the second row is no row of names.
+  bool has_groups = false;
+  std::map<std::string, std::string> first_names;  // by the group's
   for (const SheetCell& name : waiting_[first + 1]) {
     if (!can_name(name)) return;
     SheetCell& combined = names[name.column];
+    if (combined.is_merged) {
+      const auto [found, is_new] = first_names.emplace(combined.text, name.text);
+      has_groups |= !is_new && found->second != name.text;
+    }
     combined.column = name.column;
+    combined.is_text |= name.is_text;
     if (combined.text != name.text) combined.text += (combined.text.empty() ? "" : " ") + name.text;
   }
+  if (!has_groups) return;
   Row row;
-  for (auto& [column, name] : names) row.push_back(std::move(name));
-  if (Judge(row, waiting_, first + 2) == Header::kNone) return;
+  bool is_shared = false;  // whether columns that one cell spans have no names that part them
+  for (auto& [column, name] : names) {
+    is_shared |= !row.empty() && row.back().text == name.text;
+    row.push_back(std::move(name));
+  }
+  const Header header = Judge(row, waiting_, first + 2);
+  if (header == Header::kNone || (is_shared && header != Header::kCertain)) return;
   waiting_[first] = std::move(row);
   waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(first) + 1);
 }

@@ -25,12 +25,13 @@ struct SheetCell {
 };
 
 // One sheet's rows. A table ends with an empty row, and its first row of several cells names the
-// columns, unless it looks like the others: names are texts, short and different, and no cell below
-// repeats its name. With two columns, every second cell below must be a number too: otherwise each
-// row is a name and its value. Behind rows that cannot be names, or only could, a row of three
-// texts with a number right below one of them is the row of names. A table after an empty row, in
-// the same columns and without names of its own, goes on with the names of the one before. Names in
-// two rows, of which the upper one has merged cells, become one: "2024 Q1".
+// columns, unless it looks like the others: names are short texts, years or days, no cell below
+// repeats its name, and neighbours differ. A name may stand twice where a number below tells that
+// the row is one of names. With two columns, every second cell below must be a number too:
+// otherwise each row is a name and its value. Behind rows that cannot be names, or only could, a
+// row of three texts with a number right below one of them is the row of names. A table after an
+// empty row, in the same columns and without names of its own, goes on with the names of the one
+// before. Names in two rows, of which the upper one has merged cells, become one: "2024 Q1".
 class SheetRows {
  public:
   explicit SheetRows(TextBuilder& writer) : writer_(writer) {}

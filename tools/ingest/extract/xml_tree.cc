@@ -142,7 +142,8 @@ void AppendAllText(XmlNode node, std::string& out) {
 
 void XmlTree::Free::operator()(_xmlDoc* document) const { xmlFreeDoc(document); }
 
-api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& part) {
+api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& part,
+                                    bool* is_damaged) {
   if (bytes.size() > kMostXmlBytes) return Fail(part, "is longer than 2 GiB");
   const std::unique_ptr<xmlParserCtxt, FreeContext> context(xmlNewParserCtxt());
   if (!context) throw std::bad_alloc();
@@ -151,11 +152,13 @@ api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& p
   context->sax->serror = NoteError;
   context->sax->entityDecl = RefuseEntity;
   XmlTree tree;
+  const int options = is_damaged ? kOptions | XML_PARSE_RECOVER : kOptions;
   tree.document_.reset(xmlCtxtReadMemory(
-      context.get(), bytes.data(), static_cast<int>(bytes.size()), nullptr, nullptr, kOptions));
+      context.get(), bytes.data(), static_cast<int>(bytes.size()), nullptr, nullptr, options));
   if (end.lacks_memory) throw std::bad_alloc();
   if (end.has_entities) return Fail(part, kEntities);
   if (!tree.document_ || !tree.root()) return Fail(part, "is not well-formed XML");
+  if (is_damaged) *is_damaged = context->wellFormed == 0;
   return tree;
 }
 

@@ -22,6 +22,7 @@ class XmlNode {
   XmlNode() = default;
   explicit XmlNode(const _xmlNode* node) : node_(node) {}
   explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const XmlNode&) const = default;  // whether it is the same node of the same tree
 
   bool is_text() const;
   std::string_view text() const;  // of a text; empty for an element
@@ -67,7 +68,10 @@ class XmlTree {
   // INVALID_ARGUMENT: no well-formed XML, elements more than 256 deep, or declared entities.
   // `part` names it in messages, which begin with a verb. Libxml2's limits hold: 10 MB for a text.
   // Throws std::bad_alloc, as the steps of XmlStream do.
-  static api::Result<XmlTree> Parse(std::string_view bytes, const std::string& part);
+  // `is_damaged`: takes what can be read of XML that is not well-formed, and is set to whether it
+  // is.
+  static api::Result<XmlTree> Parse(std::string_view bytes, const std::string& part,
+                                    bool* is_damaged = nullptr);
   XmlNode root() const;
 
  private:
