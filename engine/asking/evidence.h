@@ -56,8 +56,8 @@ double RankOf(double support, double retrieved);
 // (kLeastBeside); if none has, all are returned: they are the nearest ones, and HasEvidence says
 // that they support nothing.
 // Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
-// while they stay within kMostJoinedBytes (evidence.cc) and on one page, except those that have several places;
-// and those of at least kMinPassageMass are returned. Their score is 0.
+// while they stay within kMostJoinedBytes (evidence.cc) and on one page, except those that have
+// several places; and those of at least kMinPassageMass are returned. Their score is 0.
 //
 // Why squares: heads that retrieve look at few tokens. Squared, each probability counts by itself,
 // and heads that look everywhere hardly count, without a table of heads.
