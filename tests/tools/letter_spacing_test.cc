@@ -245,6 +245,7 @@ TEST(SmallCapitalsTest, OtherWordsStayApart) {
   // Capitals behind a space; an index; a mark of a footnote; small letters of two fonts.
   EXPECT_EQ(WithSmallCapitals({{"A"}, {"BODY", 8, 0, 2}}), "A BODY");
   EXPECT_EQ(WithSmallCapitals({{"V"}, {"P", 7, -1.5}}), "V P");
+  EXPECT_EQ(WithSmallCapitals({{"X"}, {"1", 7}, {"Y"}, {"i", 7}}), "X 1 Y i");
   EXPECT_EQ(WithSmallCapitals({{"NATO"}, {"12", 7, 4}}), "NATO 12");
   EXPECT_EQ(WithSmallCapitals({{"the"}, {"main", 8}}), "the main");
   EXPECT_EQ(WithSmallCapitals({{"A"}, {"B"}}), "A B");

@@ -28,31 +28,33 @@ int CategoryOfCharacter(uint32_t character) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(character));
 }
 
+bool IsSmall(uint32_t character) { return CategoryOfCharacter(character) == UTF8PROC_CATEGORY_LL; }
+
 // Tells by its characters whether a word may be part of one in small capitals.
 struct WordLetters {
   explicit WordLetters(std::string_view text) {
     const auto characters = CodePoints(text);
-    size_t num_capitals = 0, num_others = 0;
+    size_t num_capitals = 0, num_digits = 0, num_others = 0;
     for (const uint32_t character : characters) {
       const int category = CategoryOfCharacter(character);
       if (category == UTF8PROC_CATEGORY_LU) {
         ++num_capitals;
-      } else if (category != UTF8PROC_CATEGORY_ND &&
-                 (category < UTF8PROC_CATEGORY_PC || category > UTF8PROC_CATEGORY_PO)) {
+      } else if (category == UTF8PROC_CATEGORY_ND) {
+        ++num_digits;
+      } else if (category < UTF8PROC_CATEGORY_PC || category > UTF8PROC_CATEGORY_PO) {
         ++num_others;
       }
     }
     has_capitals = num_capitals > 0;
-    may_be_small = num_others == 0;
+    may_be_small = num_others == 0 && num_digits < characters.size();
     is_capital = characters.size() == 1 && has_capitals;
-    begins_small =
-        !characters.empty() && CategoryOfCharacter(characters.front()) == UTF8PROC_CATEGORY_LL;
+    begins_small = characters.size() > 1 && IsSmall(characters[0]) && IsSmall(characters[1]);
   }
 
   bool has_capitals = false;
-  bool may_be_small = false;  // it has capitals, digits and punctuation alone
+  bool may_be_small = false;  // it has capitals, digits and punctuation alone, not only digits
   bool is_capital = false;    // it is one capital
-  bool begins_small = false;
+  bool begins_small = false;  // with two small letters: one may be an index
 };
 
 // Whether two words that follow each other touch, on one baseline, in two sizes.
@@ -70,20 +72,23 @@ bool TouchInTwoSizes(const PdfBox& left, const PdfBox& right) {
 
 void JoinSmallCapitalsOf(PdfLine& line) {
   std::vector<PdfWord> words;
-  PdfBox last;  // the last piece of words.back()
+  PdfBox last;             // the last piece of words.back()
+  WordLetters before("");  // of all of words.back()
   for (PdfWord& word : line.words) {
     const PdfBox box = word.box;
-    bool is_same = !words.empty() && TouchInTwoSizes(last, box);
-    if (is_same) {
-      const WordLetters before(words.back().text), behind(word.text);
-      is_same = (before.may_be_small && behind.may_be_small && before.has_capitals) ||
-                (before.is_capital && behind.begins_small && last.Height() > box.Height());
-    }
+    const WordLetters behind(word.text);
+    const bool is_same =
+        !words.empty() && TouchInTwoSizes(last, box) &&
+        ((before.may_be_small && behind.may_be_small && before.has_capitals) ||
+         (before.is_capital && behind.begins_small && last.Height() > box.Height()));
     if (is_same) {
       words.back().text += word.text;
       words.back().box.Cover(box);
+      before.may_be_small = before.may_be_small && behind.may_be_small;
+      before.is_capital = false;
     } else {
       words.push_back(std::move(word));
+      before = behind;
     }
     last = box;
   }

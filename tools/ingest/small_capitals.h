@@ -9,8 +9,9 @@ namespace lectern::tools {
 
 // Joins neighbouring words of a line that touch each other, stand on one baseline and have letters
 // of two sizes, if both are made of capitals, digits and punctuation, or the first one is a large
-// capital and the second one begins with a small letter. Raised and lowered signs stand on another
-// baseline and stay. Linear time. Any thread.
+// capital and the second one begins with two small letters. Raised and lowered signs stay: they
+// stand on another baseline, and indices, which seem to stand on the same one in some fonts, are
+// numbers or single letters. Linear time. Any thread.
 void JoinSmallCapitals(PdfPage& page);
 
 }  // namespace lectern::tools
