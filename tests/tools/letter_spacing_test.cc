@@ -1,4 +1,4 @@
-// Words of PDFs whose letters were placed singly, as pdftotext prints them.
+// Words of PDFs whose letters were placed singly or are small capitals, as pdftotext prints them.
 #include "tools/ingest/letter_spacing.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tools/ingest/small_capitals.h"
 
 namespace lectern::tools {
 namespace {
@@ -200,6 +202,53 @@ TEST(LetterSpacingTest, LettersThatAreMeantToStandAloneStay) {
     const PdfLine line = words(50, 100, texts, step);
     EXPECT_EQ(Joined(PageOf({line, words(50, 112, texts, step)}))[0], TextOf(line));
   }
+}
+
+// A word of a line: its size, where its baseline is above that of the others, and the gap before
+// it.
+struct SizedWord {
+  std::string text;
+  double size = 10, raised = 0, gap = 0;
+};
+
+std::string WithSmallCapitals(const std::vector<SizedWord>& words) {
+  PdfLine line;
+  double x = 50;
+  for (const SizedWord& word : words) {
+    x += word.gap;
+    const double bottom = 100 - word.raised + 0.22 * word.size;
+    const double width = 0.6 * word.size * static_cast<double>(word.text.size());
+    line.words.push_back({word.text, {x, bottom - word.size, x + width, bottom}});
+    x += width;
+  }
+  line.box = line.words.front().box;
+  for (const PdfWord& word : line.words) line.box.Cover(word.box);
+  PdfPage page = PageOf({line});
+  JoinSmallCapitals(page);
+  std::string text;
+  for (const PdfWord& word : page.lines[0].words) text += (text.empty() ? "" : " ") + word.text;
+  EXPECT_EQ(page.num_words, page.lines[0].words.size());
+  return text;
+}
+
+TEST(SmallCapitalsTest, WordsAreWhole) {
+  EXPECT_EQ(WithSmallCapitals({{"I."}, {"I", 10, 0, 3}, {"NTRODUCTION", 8, 0, 0.3}}),
+            "I. INTRODUCTION");
+  EXPECT_EQ(
+      WithSmallCapitals({{"STRESS", 8}, {"-E"}, {"NGINEERED", 8}, {"M", 10, 0, 2}, {"UD", 8}}),
+      "STRESS-ENGINEERED MUD");
+  EXPECT_EQ(WithSmallCapitals({{"É"}, {"CHEANCIER", 8, 0, -0.3}, {":"}}), "ÉCHEANCIER:");
+  EXPECT_EQ(WithSmallCapitals({{"T", 16}, {"his", 10}, {"release", 10, 0, 3}}), "This release");
+}
+
+TEST(SmallCapitalsTest, OtherWordsStayApart) {
+  // Capitals behind a space; an index; a mark of a footnote; small letters of two fonts.
+  EXPECT_EQ(WithSmallCapitals({{"A"}, {"BODY", 8, 0, 2}}), "A BODY");
+  EXPECT_EQ(WithSmallCapitals({{"V"}, {"P", 7, -1.5}}), "V P");
+  EXPECT_EQ(WithSmallCapitals({{"X"}, {"1", 7}, {"Y"}, {"i", 7}}), "X 1 Y i");
+  EXPECT_EQ(WithSmallCapitals({{"NATO"}, {"12", 7, 4}}), "NATO 12");
+  EXPECT_EQ(WithSmallCapitals({{"the"}, {"main", 8}}), "the main");
+  EXPECT_EQ(WithSmallCapitals({{"A"}, {"B"}}), "A B");
 }
 
 }  // namespace

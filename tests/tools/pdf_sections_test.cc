@@ -1,6 +1,6 @@
-// Sections of short columns, the rows of tables in PDFs without rules, and vowelled text from right
-// to left. The files of pdf_boxes/ are what pdftotext printed for PDFs of other programs; the texts
-// expected are those that the PDFs were made of.
+// Sections of short columns, paragraphs whose lines are far apart, the rows of tables in PDFs
+// without rules, and vowelled text from right to left. The files of pdf_boxes/ are what pdftotext
+// printed for PDFs of other programs; the texts expected are those that the PDFs were made of.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -243,6 +243,65 @@ TEST(PdfSectionsTest, TablesBesideEachOtherAreReadOneByOne) {
   for (size_t i = 0; i < ends.size(); ++i) {
     EXPECT_NE(text.find(ends[i] + " | " + words[i] + "\n"), std::string::npos) << text;
   }
+}
+
+// Lines that are blocks of their own, `step` points apart, the first one at `y`.
+std::string SpacedBoxes(double y, double step, const std::vector<std::string>& lines) {
+  std::string boxes;
+  for (const std::string& line : lines) {
+    const size_t indent = line.find_first_not_of(' ');
+    boxes += BlockBox(50 + 10 * static_cast<double>(indent), y, {line.substr(indent)});
+    y += step;
+  }
+  return boxes;
+}
+
+TEST(PdfSectionsTest, SpacedLinesOfAParagraphAreOne) {
+  const std::string court = SpacedBoxes(
+      100, 24,
+      {"   Samuel came to the hospital of the town on a Monday",
+       "with a cough and a high temperature. A nurse took his",
+       "history and called the case one of low priority, be-",
+       "cause he did not say that his heart had been weak. So he", "was sent home.",
+       "   The doctor did not read the file, which told of it,",
+       "until an hour later. It was then that they called him", "back to the hospital."});
+  const std::string whole =
+      "Samuel came to the hospital of the town on a Monday with a cough and a high temperature. A "
+      "nurse took his history and called the case one of low priority, because he did not say that "
+      "his heart had been weak. So he was sent home.\n\n"
+      "The doctor did not read the file, which told of it, until an hour later. It was then that "
+      "they called him back to the hospital.\n";
+  EXPECT_EQ(TextOfPage(court), whole);
+  // Blocks beside them do not count: a line number, a note in the margin.
+  EXPECT_EQ(TextOfPage(court + BlockBox(500, 700, {"7"})), whole + "\n7\n");
+}
+
+TEST(PdfSectionsTest, SpacedItemsStayApart) {
+  const std::vector<std::string> items = {"arithmetic operations and their order", "comparisons",
+                                          "logical operations", "shifts of numbers to the left",
+                                          "assignments, which are operations too"};
+  std::string apart;
+  for (const std::string& item : items) apart += (apart.empty() ? "" : "\n\n") + item;
+  EXPECT_EQ(TextOfPage(SpacedBoxes(100, 24, items)), apart + "\n");
+  // Paragraphs of one full line each, far apart, among others whose lines are near.
+  const std::vector<std::string> paragraph = {
+      "The rules of the house are few, and all of them are",
+      "known to the members since the day on which they came",
+      "here. We read them aloud once a year, in the hall, for", "the guests."};
+  const std::string rules = BlockBox(50, 100, paragraph) +
+                            SpacedBoxes(172, 24,
+                                        {"Boats go out between the rise and the fall of the sun",
+                                         "Keys are kept by the baker, who asks for the red card",
+                                         "nobody rows alone at night or in a storm of any force",
+                                         "The last one to leave the house locks both its doors."});
+  EXPECT_EQ(
+      TextOfPage(rules),
+      "The rules of the house are few, and all of them are known to the members since the day "
+      "on which they came here. We read them aloud once a year, in the hall, for the guests.\n\n"
+      "Boats go out between the rise and the fall of the sun\n\n"
+      "Keys are kept by the baker, who asks for the red card\n\n"
+      "nobody rows alone at night or in a storm of any force\n\n"
+      "The last one to leave the house locks both its doors.\n");
 }
 
 }  // namespace

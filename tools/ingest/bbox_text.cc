@@ -11,6 +11,7 @@
 #include "tools/ingest/characters.h"
 #include "tools/ingest/letter_forms.h"
 #include "tools/ingest/letter_spacing.h"
+#include "tools/ingest/small_capitals.h"
 
 namespace lectern::tools {
 namespace {
@@ -236,7 +237,10 @@ void BboxText::EndPage() {
                        [](const PdfPage& page, uint64_t number) { return page.number < number; });
   const bool is_replaced =
       replacement != replacements_.end() && replacement->number == page_.number;
-  if (!is_replaced) JoinLetters(page_);
+  if (!is_replaced) {
+    JoinSmallCapitals(page_);
+    JoinLetters(page_);
+  }
   document_.Add(is_replaced ? std::move(*replacement) : std::move(page_));
   if (is_replaced) *replacement = rest;
   page_ = std::move(rest);

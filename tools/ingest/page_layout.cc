@@ -15,6 +15,7 @@
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
+#include "tools/ingest/spaced_lines.h"
 #include "tools/ingest/table_layout.h"
 #include "tools/ingest/vertical_text.h"
 #include "tools/ingest/visual_order.h"
@@ -455,6 +456,7 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
     JoinMarkers(page);
     gutters = OrderText(page);
     MoveHeadings(page);
+    JoinSpacedLines(page);
   }
   return PageWriter(page, gutters).Write();
 }
