@@ -14,7 +14,7 @@
 
 namespace lectern {
 
-// Longest passage in columns (CharColumns): a limit in bytes would cut the sentences of scripts with
+// Longest passage in columns (CharColumns). A limit in bytes would cut the sentences of scripts with
 // three bytes a letter at a third of the length. Chosen without measurement.
 inline constexpr size_t kMaxPassageColumns = 400;
 // A passage has no more bytes than this, indentation of its wrapped lines included.
@@ -27,8 +27,8 @@ using Passage = PassageEntry;
 // Splits the whole text, in linear time (400 KB of prose in about 12 ms).
 // Passages ascend and do not overlap; text between them has no words, or is a list's bullet or the
 // like. A sentence that runs over a page break is one passage. Passages that are longer than
-// kMaxPassageColumns are cut behind a clause, else a space, else a character. `pages`: as IsPageMap has them.
-// Any bytes will do. May throw std::bad_alloc.
+// kMaxPassageColumns are cut behind a clause, else a space, else a character. `pages`: as IsPageMap
+// has them. Any bytes will do. May throw std::bad_alloc.
 std::vector<Passage> SplitPassages(std::string_view text, std::span<const PageMapEntry> pages);
 
 // Whether these can be a text's passages: inside of it, ascending, apart, between characters, under
