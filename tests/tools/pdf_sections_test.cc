@@ -1,12 +1,14 @@
 // Sections of short columns, paragraphs whose lines are far apart, the rows of tables in PDFs
-// without rules, and vowelled text from right to left. The files of pdf_boxes/ are what pdftotext
-// printed for PDFs of other programs; the texts expected are those that the PDFs were made of.
+// without rules, fields of forms, and vowelled text from right to left. The files of pdf_boxes/ are
+// what pdftotext printed for PDFs of other programs; the texts expected are those that the PDFs
+// were made of.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/bbox_text.h"
@@ -302,6 +304,38 @@ TEST(PdfSectionsTest, SpacedItemsStayApart) {
       "Keys are kept by the baker, who asks for the red card\n\n"
       "nobody rows alone at night or in a storm of any force\n\n"
       "The last one to leave the house locks both its doors.\n");
+}
+
+// --- fields of forms ----------------------------------------------------------------------------
+
+// pdftotext reads all labels before all values.
+TEST(PdfSectionsTest, LabelsStandBesideTheirValues) {
+  EXPECT_EQ(TextOfPage(BlockBox(50, 50, {"Invoice of the mill at Osk"}) +
+                       BlockBox(250, 80, {"Invoice number:", "Date of the invoice:"}) +
+                       BlockBox(480, 80, {"42183017", "August 3, 2014"}) +
+                       // Across the strip that both have in common, so that it is no table.
+                       BlockBox(250, 110, {"The total is due within thirty days of this"}) +
+                       BlockBox(50, 140, {"Subtotal"}) + BlockBox(400, 140, {"$ 262.90"}) +
+                       BlockBox(50, 170, {"The mill thanks you for the order of last summer."})),
+            "Invoice of the mill at Osk\n\n"
+            "Invoice number: | 42183017\nDate of the invoice: | August 3, 2014\n\n"
+            "The total is due within thirty days of this\n\n"
+            "Subtotal | $ 262.90\n\n"
+            "The mill thanks you for the order of last summer.\n");
+}
+
+// The first line of an address, a formula's number, a head with a page's number, prose.
+TEST(PdfSectionsTest, OtherTextsBesideEachOtherAreNoFields) {
+  for (const auto& [label, value] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"Bill to:", {"Acme Corporation", "12 Main Street", "Lund 1200"}},
+           {"F = R U ,", {"(2.24)"}},
+           {"Chapter of the mills", {"12"}},
+           {"The mill at Osk has these parts:", {"It was built in the year 1871"}}}) {
+    const std::string text = TextOfPage(BlockBox(50, 50, {"A line above that is long enough"}) +
+                                        BlockBox(50, 90, {label}) + BlockBox(400, 90, value) +
+                                        BlockBox(50, 150, {"A line below that is long enough"}));
+    EXPECT_EQ(text.find('|'), text.npos) << text;
+  }
 }
 
 }  // namespace

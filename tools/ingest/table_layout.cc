@@ -10,6 +10,7 @@
 
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/table_columns.h"
+#include "tools/ingest/table_labels.h"
 #include "tools/ingest/table_region.h"
 #include "tools/ingest/table_rows.h"
 
@@ -262,8 +263,12 @@ void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t
   runs_of_rows.reserve(rows.size());
   for (const VisualRow& row : rows) runs_of_rows.push_back(row.runs);
   const auto gutter = depth < kMaxColumnDepth ? ProseGutter(runs_of_rows) : std::nullopt;
-  if (!gutter) return AppendTables({page, monospaced, {}}, rows, tables);
   const size_t num_tables = tables.size();
+  if (!gutter) {
+    AppendTables({page, monospaced, {}}, rows, tables);
+    runs = WithoutTables(std::move(runs), std::span(tables).subspan(num_tables));
+    return AppendLabelTables(page, VisualRows(page, std::move(runs)), tables);
+  }
   AppendTables({page, monospaced, gutter}, rows, tables);
   if (tables.size() > num_tables) {
     runs = WithoutTables(std::move(runs), std::span(tables).subspan(num_tables));

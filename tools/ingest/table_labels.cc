@@ -1,0 +1,152 @@
+#include "tools/ingest/table_labels.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "tools/ingest/letter_forms.h"
+#include "tools/ingest/table_columns.h"
+
+namespace lectern::tools {
+namespace {
+
+// A label is no sentence that ends in a colon, nor a value a line of prose. By reading 762 PDFs.
+constexpr size_t kMostLabelWords = 4, kMostAmountLabelWords = 10, kMostValueWords = 10;
+constexpr double kLikeSize = 1.5;      // of the heights of a label and its value, at most
+constexpr double kMostFieldGap = 1.5;  // between two rows of a table, in their height
+
+bool EndsInColon(std::string_view text) { return text.ends_with(':') || text.ends_with("："); }
+
+// "$ 262.90", "16,94 €", "15.00 %": a number with a sign of money or percent, or with two decimals.
+bool IsAmount(std::string_view text) {
+  constexpr size_t kMostAmountLetters = 3;  // "EUR"
+  size_t num_digits = 0, num_letters = 0, num_behind_point = 0;
+  bool has_sign = false, has_decimals = false, is_behind_point = false;
+  const auto end_number = [&] {
+    has_decimals |= is_behind_point && num_behind_point == 2;
+    is_behind_point = false;
+  };
+  for (const uint32_t character : CodePoints(text)) {
+    const int category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+    if (category == UTF8PROC_CATEGORY_ND) {
+      ++num_digits;
+      ++num_behind_point;
+      continue;
+    }
+    end_number();
+    if ((character == '.' || character == ',') && num_digits > 0) {
+      is_behind_point = true;
+      num_behind_point = 0;
+    } else if (category == UTF8PROC_CATEGORY_SC || character == '%') {
+      has_sign = true;
+    } else if (category <= UTF8PROC_CATEGORY_LO && category != UTF8PROC_CATEGORY_CN) {
+      ++num_letters;
+    } else if (character != ' ' && character != '-' && character != '+' && character != 0x2212 &&
+               character != '\'') {
+      return false;  // "(2.24)" is the number of a formula
+    }
+  }
+  end_number();
+  return num_digits > 0 && num_letters <= kMostAmountLetters && (has_sign || has_decimals);
+}
+
+bool HasLetters(std::string_view text) {
+  const auto characters = CodePoints(text);
+  return std::any_of(characters.begin(), characters.end(), [](uint32_t character) {
+    const int category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+    return category <= UTF8PROC_CATEGORY_LO && category != UTF8PROC_CATEGORY_CN;
+  });
+}
+
+struct LabelledField {
+  size_t row = 0, place = 0;  // its row, and how many fields are before it there
+  WordRun label, value;
+};
+
+class FieldFinder {
+ public:
+  FieldFinder(const PdfPage& page, std::span<const VisualRow> rows) : page_(page), rows_(rows) {}
+
+  std::vector<LabelledField> Find() {
+    std::vector<LabelledField> found;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      size_t num_fields = 0;
+      for (size_t k = 0; k + 1 < rows_[i].runs.size(); ++k) {
+        if (!IsField(i, k)) continue;
+        found.push_back({i, num_fields++, rows_[i].runs[k], rows_[i].runs[k + 1]});
+        ++k;  // a value is no label
+      }
+    }
+    // Blocks of nothing but labels, and of nothing but values.
+    std::unordered_map<size_t, size_t> num_others;
+    for (const PdfLine& line : page_.lines) ++num_others[line.block];
+    for (const LabelledField& field : found) {
+      --num_others[BlockOf(field.label)];
+      --num_others[BlockOf(field.value)];
+    }
+    std::erase_if(found, [&](const LabelledField& field) {
+      return num_others[BlockOf(field.label)] > 0 || num_others[BlockOf(field.value)] > 0;
+    });
+    return found;
+  }
+
+ private:
+  size_t BlockOf(const WordRun& run) const { return page_.lines[run.line].block; }
+  bool IsWholeLine(const WordRun& run) const {
+    return run.num_words == page_.lines[run.line].words.size();
+  }
+  // Whether runs k and k + 1 of a row are a label and its value.
+  bool IsField(size_t row, size_t k) const {
+    const WordRun &label = rows_[row].runs[k], &value = rows_[row].runs[k + 1];
+    if (!IsWholeLine(label) || !IsWholeLine(value) || BlockOf(label) == BlockOf(value)) {
+      return false;
+    }
+    const double height = label.box.Height(), other = value.box.Height();
+    if (height > kLikeSize * other || other > kLikeSize * height) return false;
+    if (value.num_read > kMostValueWords || label.num_read > kMostAmountLabelWords) return false;
+    const std::string name = CellText(page_, {label}), text = CellText(page_, {value});
+    if (!HasLetters(name) || EndsInColon(text)) return false;
+    if (EndsInColon(name)) {
+      // A further cell behind the value would stay outside of the table.
+      const bool is_last =
+          k + 2 == rows_[row].runs.size() || EndsInColon(CellText(page_, {rows_[row].runs[k + 2]}));
+      const bool has_own_colon = name == ":" || name.ends_with(" :") || name.ends_with(" ：");
+      return is_last && label.num_read <= kMostLabelWords + has_own_colon;
+    }
+    // The first and the last row may be a running head or foot.
+    return rows_[row].runs.size() == 2 && row > 0 && row + 1 < rows_.size() && IsAmount(text);
+  }
+
+  const PdfPage& page_;
+  const std::span<const VisualRow> rows_;
+};
+
+}  // namespace
+
+void AppendLabelTables(const PdfPage& page, std::span<const VisualRow> rows,
+                       std::vector<PdfTable>& tables) {
+  struct Open {
+    size_t table, row;
+  };
+  std::vector<Open> open;  // by the place of a field in its row: the table of the row above
+  for (const LabelledField& field : FieldFinder(page, rows).Find()) {
+    if (open.size() <= field.place) open.resize(field.place + 1, {SIZE_MAX, 0});
+    Open& last = open[field.place];
+    const bool is_below = last.table != SIZE_MAX && last.row + 1 == field.row &&
+                          rows[field.row].box.y_min - rows[last.row].box.y_max <=
+                              kMostFieldGap * rows[field.row].height;
+    if (!is_below) {
+      last.table = tables.size();
+      tables.emplace_back();
+    }
+    last.row = field.row;
+    tables[last.table].rows.push_back({{field.label}, {field.value}});
+  }
+}
+
+}  // namespace lectern::tools
