@@ -84,10 +84,12 @@ class FieldFinder {
     }
     // Blocks of nothing but labels, and of nothing but values.
     std::unordered_map<size_t, size_t> num_others;
-    for (const PdfLine& line : page_.lines) ++num_others[line.block];
     for (const LabelledField& field : found) {
-      --num_others[BlockOf(field.label)];
-      --num_others[BlockOf(field.value)];
+      for (const WordRun& run : {field.label, field.value}) {
+        const auto [others, is_new] = num_others.try_emplace(BlockOf(run), 0);
+        if (is_new) others->second = NumLinesAround(run.line);
+        --others->second;
+      }
     }
     std::erase_if(found, [&](const LabelledField& field) {
       return num_others[BlockOf(field.label)] > 0 || num_others[BlockOf(field.value)] > 0;
@@ -97,6 +99,16 @@ class FieldFinder {
 
  private:
   size_t BlockOf(const WordRun& run) const { return page_.lines[run.line].block; }
+  // The lines of a line's block, which are neighbours.
+  size_t NumLinesAround(size_t line) const {
+    const auto is_same = [&](size_t other) {
+      return page_.lines[other].block == page_.lines[line].block;
+    };
+    size_t begin = line, end = line + 1;
+    while (begin > 0 && is_same(begin - 1)) --begin;
+    while (end < page_.lines.size() && is_same(end)) ++end;
+    return end - begin;
+  }
   bool IsWholeLine(const WordRun& run) const {
     return run.num_words == page_.lines[run.line].words.size();
   }
