@@ -234,9 +234,10 @@ bool IsAscii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
 }
 
-// The sentences that are no questions, for a model answers those.
+constexpr std::array<std::string_view, 3> kQuestionMarks = {"?", "？", "؟"};
+
+// The sentences of a text that are no questions: a model would answer its questions.
 std::string WithoutQuestions(std::string_view text) {
-  constexpr std::array<std::string_view, 3> kQuestionMarks = {"?", "？", "؟"};
   constexpr std::array<std::string_view, 4> kOtherEnds = {".", "!", "\n", "。"};
   std::string kept;
   size_t begin = 0;
@@ -267,11 +268,12 @@ std::string AskedByName(std::string_view name) {
   return "What is the " + words + "?";
 }
 
-// The question for a value that is called `name`. Behind the text of the whole question, as far as
-// that asks nothing itself. Forms that were measured: tools/evaluate/RESULTS.md, "Answers in JSON".
+// The question for a value that is called `name`, behind the sentences of the whole question that
+// ask nothing. tools/evaluate/RESULTS.md, "Answers in JSON", compares forms of it.
 std::string QuestionFor(std::string_view whole, const std::string& name,
                         const std::string* description, bool is_yes_or_no) {
-  if (description && description->ends_with('?')) return *description;
+  const auto ends_with = [&](std::string_view mark) { return description->ends_with(mark); };
+  if (description && std::ranges::any_of(kQuestionMarks, ends_with)) return *description;
   std::string question = WithoutQuestions(whole);
   if (!question.empty() && (IsUpper(question.back()) || IsLowerOrDigit(question.back()))) {
     question += '.';
@@ -326,6 +328,11 @@ bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& reso
   return true;
 }
 
+bool NeedsAsking(const AnswerField& field) {
+  return field.members.empty() ? field.only_value.empty()
+                               : std::ranges::any_of(field.members, NeedsAsking);
+}
+
 // The one value that there is.
 AnswerField& OnlyValue(std::vector<AnswerField>& fields) {
   AnswerField* field = &fields.front();
@@ -341,7 +348,8 @@ std::vector<AnswerField> SplitIntoFields(std::string_view schema, std::string_vi
   if (!root.ok() || !RefersToDefinitions(*root)) return {};
   FieldSplitter splitter(*root, question);
   std::vector<AnswerField> fields = splitter.MembersOf(*root, "", 0);
-  if (!fields.empty() && splitter.num_values() == 1) OnlyValue(fields).question = question;
+  if (std::ranges::none_of(fields, NeedsAsking)) return {};
+  if (splitter.num_values() == 1) OnlyValue(fields).question = question;
   return fields;
 }
 

@@ -36,8 +36,8 @@ struct AnswerField {
 // that the schema does not require can be missing; none are added (additionalProperties).
 //
 // Returns the object's members, in the schema's order. Empty: the schema is not of an object whose
-// properties say all about it (its own anyOf, patternProperties, minProperties, …), or nothing that
-// CompileJsonSchema takes.
+// properties say all about it (its own anyOf, patternProperties, minProperties, …), it leaves no
+// value to ask for or more than 100, or it is nothing that CompileJsonSchema takes.
 std::vector<AnswerField> SplitIntoFields(std::string_view schema, std::string_view question);
 
 }  // namespace lectern

@@ -125,13 +125,13 @@ class DocumentSession : public Session {
                   const Placement& placement, std::shared_ptr<DeviceStream> stream,
                   std::unique_ptr<SharedRows> ranks, double open_ms);
 
-  // Ask for one answer that the model gives in one go.
+  // Ask, without asking for an object's values one by one.
   Result<Answer> AskOnce(std::string_view question, const AskOptions& options);
-  // Values by whose questions an object of options.json_schema is to be asked for; empty: the
-  // question is asked in one go.
+  // The members of the object that options.json_schema wants, where each value is to be asked for
+  // by itself; empty: the question is asked in one go.
   std::vector<AnswerField> FieldsOf(std::string_view question, const AskOptions& options) const;
-  // Ask for an object of these members, 1 or more. Counts, times and bytes are those of all values'
-  // answers together; shares are their means.
+  // Asks for an object of these members, 1 or more. Counts, times and bytes are those of all
+  // values' answers together; shares are their means. As Ask otherwise.
   Result<Answer> AskFields(std::span<const AnswerField> fields, std::string_view question,
                            const AskOptions& options);
   // AskOnce, but may throw bad_alloc, and leaves it to AskOnce to return to where the session

@@ -90,7 +90,7 @@ class ObjectAnswer {
     Take(std::move(answer), told);
     if (reason != "stop" && !is_ended()) End(reason.c_str(), by.c_str());
   }
-  bool has_answers() const { return !answers_.empty(); }
+  bool has_begun() const { return !answer_.text.empty() || !answers_.empty(); }
   void WarnOf(const char* warning, const Message& note) { Warn(options_, warning, note, answer_); }
   // Takes an answer of which nothing is written.
   void Take(Answer answer, const ToldTokens& told);
@@ -205,9 +205,6 @@ Answer ObjectAnswer::Finish() {
   if (!is_ended()) End("stop", "end");
   if (answers_.empty()) return std::move(answer_);
   const Answer& first = answers_.front().first;
-  answer_.document = first.document;
-  answer_.document_tokens = first.document_tokens;
-  answer_.timings_ms.open = first.timings_ms.open;
   answer_.timings_ms.first_token = first.timings_ms.first_token;
   answer_.kv = first.kv;
   answer_.kv.bytes_read = answer_.kv.window_bytes = 0;
@@ -295,7 +292,7 @@ class FieldAsker {
       };
     }
     auto answer = ask_(field.question, options);
-    if (answer.status().code() == Code::kCancelled && object_.has_answers()) {
+    if (answer.status().code() == Code::kCancelled && object_.has_begun()) {
       object_.End("cancelled", "cancelled");
       return true;
     }
@@ -352,6 +349,9 @@ Result<Answer> DocumentSession::AskFields(std::span<const AnswerField> fields,
   };
   LECTERN_RETURN_IF_ERROR(FieldAsker(options, ask, object).AskFor(fields));
   Answer answer = object.Finish();
+  answer.document = ToHex(document_->row().id);
+  answer.document_tokens = document_->shape().num_tokens;
+  answer.timings_ms.open = open_ms_;
   ChatHistory history = said_.history.is_empty() ? options.history : said_.history;
   history.turns.push_back({std::string(question), answer.text, ""});
   said_.history = std::move(history);

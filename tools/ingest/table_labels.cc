@@ -15,7 +15,8 @@
 namespace lectern::tools {
 namespace {
 
-// A label is no sentence that ends in a colon, nor a value a line of prose. By reading 762 PDFs.
+// A label is no sentence that ends in a colon, and a value is no line of prose. Chosen by reading
+// the fields that 1,801 PDFs give.
 constexpr size_t kMostLabelWords = 4, kMostAmountLabelWords = 10, kMostValueWords = 10;
 constexpr double kLikeSize = 1.5;      // of the heights of a label and its value, at most
 constexpr double kMostFieldGap = 1.5;  // between two rows of a table, in their height

@@ -44,12 +44,12 @@ TEST(AnswerFieldsTest, AskInTheWordsOfKeysAndDescriptions) {
             "IBAN: Read the lease. What is the IBAN?; miete-in-€: Read the lease. miete in €?");
   EXPECT_EQ(QuestionsOf(ObjectOf(
                 R"("a": {"type": "string", "description": "The name of the tenant."},
-                   "b": {"type": "string", "description": "Who owns the house?"},
+                   "b": {"type": "string", "description": "Who owns the house？"},
                    "c": {"$ref": "#/$defs/Rent"}, "first_day": {"title": "First Day"},
                    "d": {"type": "string", "description": "It is paid monthly. In EUR."},
                    "e": {"title": "Monthly rent"}, "f": {"type": "boolean", "title": "Pets"})",
                 R"(, "$defs": {"Rent": {"type": "integer", "title": "Monthly rent"}})")),
-            "a: Read the lease. What is the name of the tenant?; b: Who owns the house?; "
+            "a: Read the lease. What is the name of the tenant?; b: Who owns the house？; "
             "c: Read the lease. What is the c?; "
             "first_day: Read the lease. What is the first day?; "
             "d: Read the lease. It is paid monthly. In EUR. What is the d?; "
@@ -132,6 +132,7 @@ TEST(AnswerFieldsTest, OtherSchemasAreNotTakenApart) {
       ObjectOf(two, R"(, "minProperties": 1)"),
       ObjectOf(two, R"(, "patternProperties": {"x": true})"),
       ObjectOf(two, R"(, "required": ["c"])"),
+      ObjectOf(R"("a": {"const": 1}, "b": {"type": "null"})"),
       ObjectOf(R"("a": {"type": "string"}, "b": {"$ref": "#/properties/a"})"),
       ObjectOf(R"("a": {"type": "string"}, "b": {"type": "strange"})"),
       // A person has a friend, who is a person.

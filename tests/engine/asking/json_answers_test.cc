@@ -208,6 +208,8 @@ TEST_P(JsonAnswersTest, AreCutByTheirLimit) {
     ASSERT_TRUE(answer.ok());
     EXPECT_EQ(answer->finish_reason, "length");
     EXPECT_EQ(answer->answer_tokens, most);
+    EXPECT_FALSE(answer->document.empty());
+    EXPECT_GT(answer->document_tokens, 0u);
     EXPECT_TRUE(answer->text.starts_with("{")) << answer->text;
   }
 }
