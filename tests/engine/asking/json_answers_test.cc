@@ -129,11 +129,13 @@ TEST_P(JsonAnswersTest, BeginWithThePlainAnswerOfAModelThatKnowsNoOther) {
 }
 
 // Such a model is asked for each value by itself, and says of each what it says when only that is
-// asked for. The conversation goes on as if the object had been said.
+// asked for. The conversation goes on as if the object had been said. The string is short, because
+// random models end it late, on some machines' arithmetic after the object's tokens are used up.
 TEST_P(JsonAnswersTest, AskForEachValueByItself) {
   constexpr std::string_view kTwo =
       R"({"type": "object", "properties": {
-          "place": {"type": "string", "description": "Where does the committee meet?"},
+          "place": {"type": "string", "maxLength": 40,
+                    "description": "Where does the committee meet?"},
           "is_old": {"type": "boolean", "description": "Is the mill old?"},
           "count": {"type": "integer", "description": "How many members are there?"}},
           "required": ["place", "is_old", "count"]})";
@@ -142,7 +144,8 @@ TEST_P(JsonAnswersTest, AskForEachValueByItself) {
   };
   const std::string is_old = alone("Is the mill old?", R"({"enum": ["Yes", "No"]})");
   const std::string expected =
-      R"({"place": )" + alone("Where does the committee meet?", R"({"type": "string"})") +
+      R"({"place": )" +
+      alone("Where does the committee meet?", R"({"type": "string", "maxLength": 40})") +
       R"(, "is_old": )" + (is_old == R"("Yes")" ? "true" : "false") + R"(, "count": )" +
       alone("How many members are there?", R"({"type": "integer"})") + "}";
   const auto session = indexed_.Open();
