@@ -96,6 +96,51 @@ TEST(HtmlTextTest, SignsOfLinksToHeadingsAndLinesThatLeadThroughABookAreLeftOut)
   EXPECT_EQ(PageText("<p>See <a rel=next href=b.html>Lists</a>.</p>"), "See Lists.\n");
 }
 
+// As pages that scripts made are saved, and those of word processors (ARIA 1.2; CSS Display).
+TEST(HtmlTextTest, BlocksPlayThePartsThatTheirRolesAndStylesGiveThem) {
+  const std::string cells = "<span role=cell>Oslo</span><span role=cell>717,710</span>";
+  EXPECT_EQ(PageText("<div role=table><div role=rowgroup><div role=row><div role=columnheader>City"
+                     "</div><div role=columnheader>People</div></div></div><div role=row>" +
+                     cells + "</div></div>"),
+            "City | People\nOslo | 717,710\n");
+  EXPECT_EQ(PageText("<p>a<div style='display:table'><div style='Display : table-row'><div "
+                     "style='display:table-cell'>b</div><div style='display:table-cell !important'>"
+                     "c</div></div></div>d"),
+            "a\n\nb | c\n\nd\n");
+  EXPECT_EQ(PageText("<div role=heading aria-level=3>Title</div><my-list role=list><my-item "
+                     "role=listitem>x</my-item><my-item role=listitem>y</my-item></my-list>"),
+            "Title\n\n- x\n- y\n");
+  HtmlOptions marked;
+  marked.marks_headings = true;
+  EXPECT_EQ(
+      *ReadHtml("<p role=heading>One</p><div role=heading aria-level=9>Two</div><p>x", marked),
+      "## One\n\n###### Two\n\nx\n");
+  EXPECT_EQ(*ReadHtml("<h2>a<span style='display:block'>b</span>c<br>d</h2><p>x", marked),
+            "## a b c d\n\nx\n");
+  EXPECT_EQ(
+      PageText("<p>a <div style='display:inline'>b</div><span style='display:block'>c</span>"),
+      "a\n\nb\nc\n");
+  EXPECT_EQ(PageText("<div style='white-space: pre'><div>if x:</div><div>  y()</div></div>"
+                     "<span style='white-space:pre-wrap'>p  q</span>  r"),
+            "if x:\n  y()\np  q r\n");
+  // Cells without a row, and elements that have a part of their own.
+  EXPECT_EQ(PageText("<div style='display:table'><div style='display:table-cell'>a</div></div>"
+                     "<div style='display:table-cell'>b</div><div role=cell>c</div>"
+                     "<ul style='display:table-row'><li style='display:table-cell'>d</ul>"),
+            "a\n\nb\nc\n\n- d\n");
+}
+
+TEST(HtmlTextTest, TablesOfJavadocAreReadByRow) {
+  EXPECT_EQ(PageText("<main><p>Begin</p><div class='summary-table two-column-summary'>"
+                     "<div class='table-header col-first'>Method</div>"
+                     "<div class='table-header col-last'>Description</div>"
+                     "<div class='col-first even-row-color'><code>get()</code></div>\n"
+                     "<div class='col-last even-row-color'>\n<div class='block'>Returns the value."
+                     "</div>\n</div><div class='col-first'>size()</div><div class='col-last'>&nbsp;"
+                     "</div></div><p>End</p></main>"),
+            "Begin\n\nMethod | Description\nget() | Returns the value.\nsize()\n\nEnd\n");
+}
+
 TEST(HtmlTextTest, ClosedDialogsAreHidden) {
   EXPECT_EQ(PageText("<p>a</p><dialog>no</dialog><dialog open>b</dialog><p popover>no</p>"
                      "<p style='display:\n none'>no</p><template>no</template>"

@@ -107,6 +107,22 @@ class Arena {
 
 // --- the main content ---------------------------------------------------------------------------
 
+// A table of Javadoc's, from JDK 17 on: a block of cells without rows, whose columns have names
+// ("col-first", "col-second", "col-last"), and whose texts are blocks.
+void ActInTableOfJavadoc(HtmlItem& item, const HtmlItem& parent) {
+  if (TagOf(item.node) != GUMBO_TAG_DIV) return;
+  if (HasClass(item.node, "summary-table")) {
+    item.tag = GUMBO_TAG_TABLE;
+  } else if (TagOf(parent.node) != GUMBO_TAG_DIV) {
+    return;
+  } else if (parent.tag == GUMBO_TAG_TABLE && HasClass(item.node, "col-")) {
+    item.tag = GUMBO_TAG_TD;
+    item.begins_row = HasClass(item.node, "col-first");
+  } else if (parent.tag == GUMBO_TAG_TD && HasClass(item.node, "block")) {
+    item.tag = GUMBO_TAG_P;
+  }
+}
+
 // Lists the items that are shown, without recursion, because a page may be as deep as it is long.
 std::vector<HtmlItem> ShownItems(const GumboNode* body) {
   std::vector<HtmlItem> items;
@@ -117,8 +133,14 @@ std::vector<HtmlItem> ShownItems(const GumboNode* body) {
   std::vector<Open> open;
   // Items inherit what they are inside of.
   const auto add = [&](const GumboNode* node, size_t parent) {
-    HtmlItem item = {node, parent, 0};
-    const GumboTag tag = TagOf(node);
+    HtmlItem item = {node, ActingTag(node), parent, 0};
+    // A cell without a row is a block that is centred, or a column of the page.
+    if (item.tag != TagOf(node) && (item.tag == GUMBO_TAG_TD || item.tag == GUMBO_TAG_TH) &&
+        (items.empty() || items[parent].tag != GUMBO_TAG_TR)) {
+      item.tag = GUMBO_TAG_DIV;
+    }
+    if (!items.empty()) ActInTableOfJavadoc(item, items[parent]);
+    const GumboTag tag = item.tag;
     if (!items.empty()) {
       item.in_article = items[parent].in_article;
       item.in_link = items[parent].in_link;
@@ -150,7 +172,7 @@ std::vector<HtmlItem> ShownItems(const GumboNode* body) {
 
 // A main element, or one that says it is (ARIA).
 bool IsMain(const HtmlItem& item) {
-  return TagOf(item.node) == GUMBO_TAG_MAIN ||
+  return item.tag == GUMBO_TAG_MAIN ||
          (item.node->type == GUMBO_NODE_ELEMENT && HtmlAttribute(item.node, "role") == "main");
 }
 
@@ -159,7 +181,7 @@ bool IsMain(const HtmlItem& item) {
 bool IsBoilerplate(const HtmlItem& item, uint64_t page_shown) {
   if (item.node->type != GUMBO_NODE_ELEMENT) return false;
   const std::string_view role = HtmlAttribute(item.node, "role");
-  switch (TagOf(item.node)) {
+  switch (item.tag) {
     case GUMBO_TAG_NAV:
     case GUMBO_TAG_ASIDE:
       return true;
@@ -196,14 +218,14 @@ void MarkPagers(std::vector<HtmlItem>& items) {
   constexpr uint64_t kMostLabelBytes = 12;  // of "Previous: ", and signs
   constexpr size_t kMostItems = 200;        // that are looked at, because blocks nest
   for (size_t i = 1; i < items.size(); ++i) {
-    const GumboTag tag = TagOf(items[i].node);
+    const GumboTag tag = items[i].tag;
     const bool is_block = tag == GUMBO_TAG_P || tag == GUMBO_TAG_DIV || tag == GUMBO_TAG_TABLE;
     if (!is_block || items[i].is_boilerplate || items[i].end - i > kMostItems) continue;
     if (tag == GUMBO_TAG_DIV && (items[i].has_paragraph || items[i].has_layout)) continue;
     uint64_t num_links = 0, num_bytes = 0;
     bool is_pager = true;
     for (size_t at = i + 1; at < items[i].end && is_pager; ++at) {
-      if (TagOf(items[at].node) == GUMBO_TAG_A) {
+      if (items[at].tag == GUMBO_TAG_A) {
         is_pager = IsLinkOfPager(items[at].node);
         ++num_links;
       } else if (IsText(items[at].node) && !items[at].in_link) {
@@ -224,13 +246,13 @@ void Measure(std::vector<HtmlItem>& items) {
       item.shown =
           text.size() - static_cast<uint64_t>(std::count_if(text.begin(), text.end(), IsHtmlSpace));
     }
-    item.has_heading = TagOf(item.node) == GUMBO_TAG_H1;
+    item.has_heading = item.tag == GUMBO_TAG_H1;
   }
   for (size_t i = items.size() - 1; i > 0; --i) {
     HtmlItem& parent = items[items[i].parent];
     parent.shown += items[i].shown;
     parent.has_heading |= items[i].has_heading;
-    const GumboTag tag = TagOf(items[i].node);
+    const GumboTag tag = items[i].tag;
     const bool is_paragraph =
         tag == GUMBO_TAG_P ||
         (tag == GUMBO_TAG_DIV && !HtmlAttribute(items[i].node, "align").empty());  // unrtf's
@@ -276,7 +298,7 @@ size_t DensestBlock(const std::vector<HtmlItem>& items) {
     }
     const bool leaves_heading = best > 0 && num_headings > (items[best].has_heading ? 1 : 0);
     if (best == 0 || items[best].prose == 0 || leaves_heading ||
-        !Containers().Has(TagOf(items[best].node)) || items[best].prose * 5 < items[at].prose * 4) {
+        !Containers().Has(items[best].tag) || items[best].prose * 5 < items[at].prose * 4) {
       return at;
     }
     at = best;
@@ -296,7 +318,7 @@ size_t MainContent(const std::vector<HtmlItem>& items) {
     const HtmlItem& item = items[i];
     if (item.is_boilerplate || item.prose == 0) continue;
     if (IsMain(item) && (main == 0 || item.prose > items[main].prose)) main = i;
-    const bool is_article = TagOf(item.node) == GUMBO_TAG_ARTICLE;
+    const bool is_article = item.tag == GUMBO_TAG_ARTICLE;
     if (is_article && (article == 0 || item.prose > items[article].prose)) article = i;
   }
   if (main > 0 && items[main].prose * kMainShare >= items[0].prose) return main;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "tools/ingest/alt_text.h"
 #include "tools/ingest/characters.h"
@@ -31,6 +32,58 @@ const TagSet& Lines() {
                               GUMBO_TAG_CENTER,  GUMBO_TAG_FORM,       GUMBO_TAG_HGROUP,
                               GUMBO_TAG_BR,      GUMBO_TAG_FIGCAPTION, GUMBO_TAG_FIELDSET};
   return tags;
+}
+
+// The value of a property of the element's own style, in lower case and without spaces; empty: it
+// is not set. The last one counts.
+std::string StyleValue(const GumboNode* node, std::string_view property) {
+  std::string style;
+  for (const char c : HtmlAttribute(node, "style")) {
+    if (!IsHtmlSpace(c)) style += Lower(c);
+  }
+  std::string value;
+  for (size_t begin = 0; begin < style.size();) {
+    const size_t end = std::min(style.find(';', begin), style.size());
+    const std::string_view part = std::string_view(style).substr(begin, end - begin);
+    if (part.starts_with(property) && part.substr(property.size()).starts_with(':')) {
+      value = part.substr(property.size() + 1);
+      value.resize(std::min(value.find('!'), value.size()));  // !important
+    }
+    begin = end + 1;
+  }
+  return value;
+}
+
+struct Acting {
+  std::string_view name;  // of a role, or of a display
+  GumboTag tag;
+};
+// Roles of ARIA 1.2 that have the part of an element of HTML.
+constexpr Acting kRoles[] = {
+    {"table", GUMBO_TAG_TABLE},    {"grid", GUMBO_TAG_TABLE},
+    {"treegrid", GUMBO_TAG_TABLE}, {"rowgroup", GUMBO_TAG_TBODY},
+    {"row", GUMBO_TAG_TR},         {"cell", GUMBO_TAG_TD},
+    {"gridcell", GUMBO_TAG_TD},    {"columnheader", GUMBO_TAG_TH},
+    {"rowheader", GUMBO_TAG_TH},   {"caption", GUMBO_TAG_CAPTION},
+    {"list", GUMBO_TAG_UL},        {"listitem", GUMBO_TAG_LI},
+    {"paragraph", GUMBO_TAG_P},    {"blockquote", GUMBO_TAG_BLOCKQUOTE},
+};
+constexpr Acting kDisplays[] = {
+    {"table", GUMBO_TAG_TABLE},
+    {"table-row-group", GUMBO_TAG_TBODY},
+    {"table-header-group", GUMBO_TAG_THEAD},
+    {"table-footer-group", GUMBO_TAG_TFOOT},
+    {"table-row", GUMBO_TAG_TR},
+    {"table-cell", GUMBO_TAG_TD},
+    {"table-caption", GUMBO_TAG_CAPTION},
+    {"list-item", GUMBO_TAG_LI},
+    {"block", GUMBO_TAG_DIV},
+    {"inline", GUMBO_TAG_SPAN},
+};
+
+GumboTag Find(std::string_view name, std::span<const Acting> all, GumboTag otherwise) {
+  const auto found = std::ranges::find(all, name, &Acting::name);
+  return found == all.end() ? otherwise : found->tag;
 }
 
 // Whether the element is shown only when a script or a button opens it. Dialogs are told by their
@@ -111,6 +164,39 @@ GumboTag TagOf(const GumboNode* node) {
   return node->type == GUMBO_NODE_ELEMENT ? node->v.element.tag : GUMBO_TAG_LAST;
 }
 
+// Elements that have a part of their own keep it, whatever role or style they have: lists that
+// menus are made of are shown in a row, and stay lists.
+GumboTag ActingTag(const GumboNode* node) {
+  const GumboTag tag = TagOf(node);
+  const bool is_plain = tag == GUMBO_TAG_DIV || tag == GUMBO_TAG_SPAN || tag == GUMBO_TAG_UNKNOWN;
+  if (!is_plain && tag != GUMBO_TAG_P) return tag;
+  const std::string role = Lower(HtmlAttribute(node, "role"));
+  if (role == "heading") {
+    const int level = std::clamp(NumberAttribute(node, "aria-level", 2), 1, 6);
+    return static_cast<GumboTag>(GUMBO_TAG_H1 + level - 1);
+  }
+  if (!is_plain) return tag;
+  const GumboTag by_role = Find(role, kRoles, GUMBO_TAG_LAST);
+  return by_role != GUMBO_TAG_LAST ? by_role : Find(StyleValue(node, "display"), kDisplays, tag);
+}
+
+bool HasClass(const GumboNode* node, std::string_view name) {
+  std::string_view rest = HtmlAttribute(node, "class");
+  while (!rest.empty()) {
+    const size_t size = static_cast<size_t>(
+        std::find_if(rest.begin(), rest.end(), [](char c) { return IsHtmlSpace(c); }) -
+        rest.begin());
+    const std::string_view one = rest.substr(0, size);
+    if (name.ends_with('-') ? one.starts_with(name) : one == name) return true;
+    rest.remove_prefix(std::min(size + 1, rest.size()));
+  }
+  return false;
+}
+
+bool KeepsSpaces(const GumboNode* node) {
+  return TagOf(node) == GUMBO_TAG_PRE || StyleValue(node, "white-space").starts_with("pre");
+}
+
 std::string_view HtmlAttribute(const GumboNode* node, const char* name) {
   const GumboAttribute* const found = gumbo_get_attribute(&node->v.element.attributes, name);
   return found ? found->value : std::string_view();
@@ -121,12 +207,7 @@ bool IsHidden(const GumboNode* node) {
   if (gumbo_get_attribute(&node->v.element.attributes, "hidden")) return true;
   if (IsClosed(node) || IsPermalink(node)) return true;
   if (HtmlAttribute(node, "aria-hidden") == "true" && !IsFormulaImage(node)) return true;
-  std::string style;
-  for (const char c : HtmlAttribute(node, "style")) {
-    if (!IsHtmlSpace(c)) style += Lower(c);
-  }
-  return style.find("display:none") != std::string::npos ||
-         style.find("visibility:hidden") != std::string::npos;
+  return StyleValue(node, "display") == "none" || StyleValue(node, "visibility") == "hidden";
 }
 
 bool IsText(const GumboNode* node) {

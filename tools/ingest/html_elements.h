@@ -35,6 +35,14 @@ bool IsBlock(GumboTag tag);
 size_t HeadingLevel(GumboTag tag);
 // GUMBO_TAG_LAST, which is no tag, for text.
 GumboTag TagOf(const GumboNode* node);
+// The tag whose part an element plays: blocks, spans and elements of the author's own are rows,
+// cells, lists or headings by their ARIA role or by the display of their own style. Style sheets
+// are not read.
+GumboTag ActingTag(const GumboNode* node);
+// Whether one of the element's classes has this name, or begins with it where it ends with "-".
+bool HasClass(const GumboNode* node, std::string_view name);
+// Whether the element's own style keeps spaces and line ends as they are.
+bool KeepsSpaces(const GumboNode* node);
 bool IsText(const GumboNode* node);
 // An attribute's value; empty where the element has none of this name.
 std::string_view HtmlAttribute(const GumboNode* node, const char* name);
@@ -52,8 +60,10 @@ bool IsWhole(const GumboNode* node);
 // recursion.
 struct HtmlItem {
   const GumboNode* node;
+  GumboTag tag;        // ActingTag
   size_t parent, end;  // indexes of items; the first item's parent is itself
   bool in_article = false, in_link = false;
+  bool begins_row = false;      // a cell of a table that has no rows
   bool is_boilerplate = false;  // navigation and the like, or inside of some
   bool has_paragraph = false;   // inside it
   bool has_layout = false;      // blocks that are no paragraphs, inside it

@@ -211,7 +211,7 @@ class Renderer {
         std::string_view(text).substr(kImageBegin.size(), text.size() - kImageBegin.size() - 1);
     size_t around = items_[i].parent;
     for (size_t at = around, level = 0; level < kMostLevels; ++level, at = items_[at].parent) {
-      const GumboTag tag = TagOf(items_[at].node);
+      const GumboTag tag = items_[at].tag;
       if (tag == GUMBO_TAG_FIGURE || tag == GUMBO_TAG_TR) around = at;
     }
     std::string nearby;
@@ -232,13 +232,8 @@ class Renderer {
 
   void BeginElement(size_t i) {
     const GumboNode* const node = items_[i].node;
-    const GumboTag tag = TagOf(node);
-    // A heading that is marked stays one line.
-    if (tag == GUMBO_TAG_BR && num_headings_ > 0) {
-      writer_.Add(" ", false);
-    } else {
-      BreakAround(tag);
-    }
+    const GumboTag tag = items_[i].tag;
+    BreakAround(tag);
     if (marks_headings_ && HeadingLevel(tag) > 0) {
       ++num_headings_;
       writer_.SetMarker(std::string(HeadingLevel(tag), '#') + " ");
@@ -248,7 +243,7 @@ class Renderer {
     if (tag == GUMBO_TAG_OL) BeginNumbers(node, open);
     BeginTablePart(i, open);
     if (IsDataCell(items_[i])) ++num_cells_;
-    if (tag == GUMBO_TAG_PRE) ++num_pre_;
+    if (KeepsSpaces(node)) ++num_pre_;
     if (tag == GUMBO_TAG_UL || tag == GUMBO_TAG_OL) ++num_lists_;
     if (tag == GUMBO_TAG_SUP) ++num_raised_;
     if (tag == GUMBO_TAG_Q) writer_.Add("“", false);
@@ -258,7 +253,7 @@ class Renderer {
   void Close() {
     const Open open = open_.back();
     const HtmlItem& item = items_[open.item];
-    const GumboTag tag = TagOf(item.node);
+    const GumboTag tag = item.tag;
     if (IsDataCell(item)) {
       --num_cells_;
       EndCell(item, open);
@@ -266,24 +261,24 @@ class Renderer {
     if (tag == GUMBO_TAG_TR) EndRow();
     if (tag == GUMBO_TAG_TABLE && tables_.size() > 1) tables_.pop_back();
     open_.pop_back();
-    if (tag == GUMBO_TAG_BR && num_headings_ > 0) return;
     if (marks_headings_ && HeadingLevel(tag) > 0) {
       --num_headings_;
       writer_.SetMarker("");
     }
     if (tag == GUMBO_TAG_UL || tag == GUMBO_TAG_OL) --num_lists_;
     BreakAround(tag);
-    if (tag == GUMBO_TAG_LI || tag == GUMBO_TAG_TR) writer_.SetMarker("");
-    if (tag == GUMBO_TAG_PRE) --num_pre_;
+    if (tag == GUMBO_TAG_LI || tag == GUMBO_TAG_TR || tag == GUMBO_TAG_TABLE) writer_.SetMarker("");
+    if (KeepsSpaces(item.node)) --num_pre_;
     if (tag == GUMBO_TAG_SUP) --num_raised_;
     if (tag == GUMBO_TAG_Q) writer_.Add("”", false);
   }
 
   // Breaks before and after an element. Inside a list, paragraphs are lines: items stay together.
-  // Inside a cell of data they are words: a row stays one line.
+  // Inside a cell of data they are words: a row stays one line, and so does a heading that is
+  // marked.
   void BreakAround(GumboTag tag) {
     if (!IsBlock(tag)) return;
-    if (num_cells_ > 0) return writer_.Add(" ", false);
+    if (num_cells_ > 0 || num_headings_ > 0) return writer_.Add(" ", false);
     writer_.Break(Paragraphs().Has(tag) && num_lists_ == 0 ? 2 : 1);
   }
 
@@ -324,8 +319,7 @@ class Renderer {
     constexpr int kMostIndented = 8;
     const std::string indent(2 * static_cast<size_t>(std::clamp(num_lists_ - 1, 0, kMostIndented)),
                              ' ');
-    if (open_.empty() || TagOf(items_[open_.back().item].node) != GUMBO_TAG_OL)
-      return indent + "- ";
+    if (open_.empty() || items_[open_.back().item].tag != GUMBO_TAG_OL) return indent + "- ";
     Open& list = open_.back();
     list.count = NumberAttribute(node, "value", list.count + list.step);
     return indent + NumberText(list.count, list.style) + ". ";
@@ -337,13 +331,13 @@ class Renderer {
   // layout, but for paragraphs of a few words, in which DocBook, Word and unrtf wrap all text.
   static bool IsDataCell(const HtmlItem& item) {
     constexpr uint64_t kMostBytes = 600;  // a choice: a longer one is prose
-    const GumboTag tag = TagOf(item.node);
+    const GumboTag tag = item.tag;
     if (tag != GUMBO_TAG_TD && tag != GUMBO_TAG_TH) return false;
     return !item.has_layout && (!item.has_paragraph || item.shown <= kMostBytes);
   }
 
   void BeginTablePart(size_t i, Open& open) {
-    const GumboTag tag = TagOf(items_[i].node);
+    const GumboTag tag = items_[i].tag;
     if (tag == GUMBO_TAG_TABLE) tables_.emplace_back();
     Table& table = tables_.back();
     if (tag == GUMBO_TAG_THEAD || tag == GUMBO_TAG_TBODY || tag == GUMBO_TAG_TFOOT) {
@@ -353,6 +347,12 @@ class Renderer {
       table.has_cells = false;
       table.repeat = {};
     } else if (tag == GUMBO_TAG_TD || tag == GUMBO_TAG_TH) {
+      if (items_[i].begins_row) {
+        EndRow();
+        table = {};
+        writer_.SetMarker("");
+        writer_.Break(1);
+      }
       if (!IsDataCell(items_[i])) return writer_.Break(1);
       if (table.column == 0 && !table.has_cells) table.has_cells = true, is_first_cell_ = true;
       WriteSpans(table.column);
