@@ -433,16 +433,16 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
   LECTERN_ASSIGN(settings_.rule, ReadRule(options));
   ChosenBudget chosen = document_->ChooseBudget(options.kv_budget, options.max_divergence);
-  double budget = chosen.kv_budget;
   PlanPolicies& policies = settings_.policies;
   policies = document_->policies();
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   Answer answer;
+  LECTERN_RETURN_IF_ERROR(MakePassPlan(chosen, options.tail));
+  double budget = chosen.kv_budget;
   LECTERN_ASSIGN(const bool is_focused, WantsFocus(options, budget));
   if (!is_focused) focus_.rows.reset();
-  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.history.is_empty();
   if (!is_first && !options.history.is_empty()) {
     return InvalidOption("turns",

@@ -231,6 +231,9 @@ class DocumentSession : public Session {
   // of Document::Plan; `kept` is then unchanged.
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail,
                                     std::optional<KeptPlan>& kept) const;
+  // PlanFor of an ask, into plans_.pass. An automatic budget that the policies cannot serve is
+  // raised to the smallest that they can, which `chosen` then says.
+  Status MakePassPlan(ChosenBudget& chosen, bool tail);
   // Whether estimates of missed attention were measured with these settings.
   bool IsMeasured(const Document& document, bool tail) const;
   // Embeds `ids`, which follow the conversation so far, runs all layers with this attention and

@@ -133,6 +133,18 @@ Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, dou
   return &kept->plan;
 }
 
+// An automatic budget was measured with the document's own policies. Another policy may need more
+// at the least, and then gets it.
+Status DocumentSession::MakePassPlan(ChosenBudget& chosen, bool tail) {
+  const Status status = PlanFor(*document_, chosen.kv_budget, tail, plans_.pass).status();
+  if (status.code() != Code::kBudgetTooSmall || !chosen.is_auto) return status;
+  LECTERN_ASSIGN(const double smallest, SmallestServed(tail));
+  constexpr double kRounding = 1 + 1e-9;  // so that no whole row is lost to rounding
+  chosen.kv_budget = std::min(1.0, smallest * kRounding);
+  chosen.divergence = document_->divergence_curve().At(chosen.kv_budget);
+  return PlanFor(*document_, chosen.kv_budget, tail, plans_.pass).status();
+}
+
 Result<double> DocumentSession::SmallestServed(bool tail) const {
   if (!document_->has_clusters()) return 0.0;
   return document_->SmallestBudget(settings_.policies, tail);

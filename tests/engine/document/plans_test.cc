@@ -317,6 +317,34 @@ TEST(PlanErrorsTest, TheSmallestBudgetIsThatOfTheFloors) {
   }
 }
 
+// A budget that nobody chose is no reason to refuse a question. Of a short document sinks and
+// window are much, and the least differs between policies.
+TEST(PlanErrorsTest, AnAutomaticBudgetIsRaisedToTheSmallest) {
+  size_t num_raised = 0;
+  for (const size_t size : {3900, 4000, 4100, 4200}) {
+    const TempFolder store;
+    const auto engine =
+        Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
+    IndexOptions indexing;
+    indexing.stats = "full";
+    ASSERT_TRUE((*engine)->Index(InventedText(size, 5), indexing).ok());
+    AskOptions options = Options({"", ""}, kAutoBudget);
+    options.max_divergence = 10;  // the smallest budget that was measured will do
+    const auto measured = Ask(**engine, options);
+    ASSERT_TRUE(measured.ok()) << measured.status().message();
+    for (const PlanPolicies& policies : AllPairs()) {
+      options.layer_budget = policies.layers, options.head_budget = policies.heads;
+      const auto answer = Ask(**engine, options);
+      ASSERT_TRUE(answer.ok()) << answer.status().message();
+      EXPECT_TRUE(answer->kv.is_auto);
+      EXPECT_GE(answer->kv.budget, measured->kv.budget);
+      EXPECT_LE(answer->kv.read_fraction_prefill, answer->kv.budget * 1.0001);
+      num_raised += answer->kv.budget > measured->kv.budget;
+    }
+  }
+  EXPECT_GT(num_raised, 0u);
+}
+
 // As documents were before there were statistics: made without a section for them.
 TEST(PlanErrorsTest, ADocumentWithoutStatisticsServesWhatNeedsNone) {
   const TempFolder folder;
