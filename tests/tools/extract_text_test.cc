@@ -333,9 +333,9 @@ TEST(RtfTest, TextAndTables) {
   EXPECT_EQ(read->format, Format::kRtf);
   EXPECT_EQ(read->note, "");
   EXPECT_TRUE(read->text.starts_with(
-      "The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
+      "# The Lund Report\n\nAda Brok\n\n# Introduction\n\nThe mill at Osk "
       "was designed by Ada Brok in 1871.[1] It has three wheels and code.\n\n"
-      "[1] See the register of 1872.\n\nRules"))
+      "[1] See the register of 1872.\n\n## Rules"))
       << read->text;
   EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
             std::string::npos);
