@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/letter_forms.h"
@@ -19,9 +20,10 @@ constexpr double kLeastLetter = 1.7, kMostLetter = 14;
 constexpr double kLetterDepth = 0.22, kCapitalHeight = 0.62;
 // In heights of the text: between baselines that are one, and tops that are one; between the letter
 // and its lines; between the beginnings of these lines, which may follow the letter's form.
-constexpr double kLetterLevel = 0.4, kLetterTop = 0.75, kLetterGap = 1.2, kLetterOverlap = 0.5,
+constexpr double kLetterLevel = 1, kLetterTop = 0.75, kLetterGap = 1.2, kLetterOverlap = 0.5,
                  kLetterEdge = 0.6;
-constexpr double kLeastLine = 6;  // the width of the first line, which a formula has not
+constexpr double kLeastLine = 6;     // the width of the first line, which a formula has not
+constexpr size_t kMostTaken = 16;    // words in the letter's line that may belong to others
 constexpr size_t kMostLetters = 32;  // of a page that are looked at; more are no drop capitals
 
 double Baseline(const PdfBox& box) { return box.y_max - kLetterDepth * box.Height(); }
@@ -85,7 +87,11 @@ class DropCapitals {
           !IsLoneCapital(word.text))
         continue;
       if (++num_letters > kMostLetters) break;
-      Join(i);
+      std::vector<std::pair<size_t, PdfLine>> before;  // lines that change, as they were
+      if (page_.lines[i].words.size() <= kMostTaken) GiveBack(i, before);
+      if (Join(i)) continue;
+      for (; !before.empty(); before.pop_back())
+        page_.lines[before.back().first] = std::move(before.back().second);
     }
     std::erase_if(page_.lines, [](const PdfLine& line) { return line.words.empty(); });
   }
@@ -113,10 +119,36 @@ class DropCapitals {
     return found;
   }
 
-  void Join(size_t of) {
+  // Gives the words that pdftotext took into the letter's line back to the lines that they begin.
+  void GiveBack(size_t of, std::vector<std::pair<size_t, PdfLine>>& before) {
+    constexpr double kSameBase = 0.25, kSpace = 1;  // in heights of the text
+    std::vector<PdfWord>& words = page_.lines[of].words;
+    for (size_t k = words.size(); k-- > 1;) {
+      const PdfBox box = words[k].box;
+      if (box.Height() * kLeastLetter > words.front().box.Height()) continue;
+      for (size_t i = 0; i < page_.lines.size(); ++i) {
+        PdfLine& line = page_.lines[i];
+        if (i == of || line.words.empty()) continue;
+        const PdfBox& next = line.words.front().box;
+        const double gap = next.x_min - box.x_max;
+        if (gap < 0 || gap > kSpace * height_ ||
+            std::abs(Baseline(next) - Baseline(box)) > kSameBase * height_)
+          continue;
+        before.emplace_back(i, line);
+        before.emplace_back(of, page_.lines[of]);
+        line.words.insert(line.words.begin(), std::move(words[k]));
+        line.box.Cover(box);
+        words.erase(words.begin() + static_cast<ptrdiff_t>(k));
+        break;
+      }
+    }
+  }
+
+  // Joins the letter that begins line `of` to its word; false: it is no drop capital.
+  bool Join(size_t of) {
     const PdfWord letter = page_.lines[of].words.front();
     const std::vector<LineBehind> lines = LinesBehind(of, letter.box);
-    if (lines.size() < 2) return;
+    if (lines.size() < 2) return false;
     const PdfLine& top = page_.lines[lines.front().line];
     const PdfBox& first = top.words[lines.front().first_word].box;
     const PdfBox& last = page_.lines[lines.back().line].words[lines.back().first_word].box;
@@ -124,15 +156,16 @@ class DropCapitals {
     const double top_of_line = Baseline(first) - kCapitalHeight * first.Height();
     if (std::abs(Baseline(last) - Baseline(letter.box)) > kLetterLevel * height_ ||
         std::abs(top_of_line - top_of_letter) > kLetterTop * height_)
-      return;
-    if (lines.front().box.Width() < kLeastLine * height_) return;
+      return false;
+    if (lines.front().box.Width() < kLeastLine * height_) return false;
     for (const LineBehind& line : lines) {
-      if (std::abs(line.box.x_min - lines.front().box.x_min) > kLetterEdge * height_) return;
+      if (std::abs(line.box.x_min - lines.front().box.x_min) > kLetterEdge * height_) return false;
     }
     const std::string& rest = top.words[lines.front().first_word].text;
     const bool is_word = IsWord(letter.text, rest);
-    if (!is_word && !BeginsWithLetter(rest)) return;
+    if (!is_word && !BeginsWithLetter(rest)) return false;
     Move(of, letter, lines.front(), is_word);
+    return true;
   }
 
   // Whether the letter is a word, such as "A", and `rest` the next one: so it is where `rest` is a

@@ -9,7 +9,7 @@ namespace lectern::tools {
 
 // Joins a single capital letter, with or without a quotation mark, to the first word of the line
 // beside its top, if two or more lines begin right behind it one below the other, and the letter
-// stands on the baseline of the last of them. For scripts from left to right. Any thread; linear
+// ends near the baseline of the last of them. For scripts from left to right. Any thread; linear
 // time, but for sorting.
 void JoinDropCapitals(PdfPage& page);
 
