@@ -88,6 +88,40 @@ TEST(CsvTest, NamesWithDigitsDaysAndNamesThatStandTwice) {
             "Ada | 2024-01-02 | 2024-02-03\nBob | 2024-03-04 | 2024-04-05\n");
 }
 
+TEST(CsvTest, GroupsOfColumnsWithoutMergedCells) {
+  EXPECT_EQ(Text("csv", ",2019,,2020,\nTown,Q1,Q2,Q1,Q2\nOsk,1,2,3,4\n"),
+            "Town | 2019 Q1 | 2019 Q2 | 2020 Q1 | 2020 Q2\n"
+            "Town: Osk | 2019 Q1: 1 | 2019 Q2: 2 | 2020 Q1: 3 | 2020 Q2: 4\n");
+  // A column that the upper row alone names; a title above all.
+  EXPECT_EQ(Text("csv", "Table 3: Sales,,,,\nTown,Shops,,Staff,\n,old,new,old,new\nOsk,1,2,3,4\n"),
+            "Table 3: Sales\nTown | Shops old | Shops new | Staff old | Staff new\n"
+            "Town: Osk | Shops old: 1 | Shops new: 2 | Staff old: 3 | Staff new: 4\n");
+  // Columns behind the names that all groups have; groups of ages.
+  EXPECT_EQ(
+      Text("csv", ",Men,,Women,,\nTown,18 - 34,65+,18 - 34,65+,All\nOsk,1,2,3,4,10\n"),
+      "Town | Men 18 - 34 | Men 65+ | Women 18 - 34 | Women 65+ | All\n"
+      "Town: Osk | Men 18 - 34: 1 | Men 65+: 2 | Women 18 - 34: 3 | Women 65+: 4 | All: 10\n");
+  // One group may be a title, and names may be missing over values.
+  EXPECT_EQ(Text("csv", ",2019,,\nTown,Q1,Q2,Q3\nOsk,1,2,3\n"),
+            "2019\nTown | Q1 | Q2 | Q3\nTown: Osk | Q1: 1 | Q2: 2 | Q3: 3\n");
+  EXPECT_EQ(Text("csv", "A,,B,\nx,y,z,w\nx,v,z,u\n"), "A | B\nx | y | z | w\nx | v | z | u\n");
+}
+
+TEST(CsvTest, ATitleIsNoRowOfNames) {
+  for (const char* const end : {"\n", ",,\n", "\n\n", ",,\n,,\n"}) {
+    EXPECT_EQ(Text("csv", std::string("Table 3: Sales 2020") + end +
+                              "Town,Price,Stock\nOsk,5,6\nLund,7,8\n"),
+              std::string("Table 3: Sales 2020\n") +
+                  (std::string(end).size() > 3 || std::string(end) == "\n\n" ? "\n" : "") +
+                  "Town | Price | Stock\nTown: Osk | Price: 5 | Stock: 6\n"
+                  "Town: Lund | Price: 7 | Stock: 8\n");
+  }
+  // A comma in the title.
+  EXPECT_EQ(Text("csv", "Sales, 2020\nTown,Price,Stock\nOsk,5,6\nLund,7,8\n"),
+            "Sales | 2020\nTown | Price | Stock\nTown: Osk | Price: 5 | Stock: 6\n"
+            "Town: Lund | Price: 7 | Stock: 8\n");
+}
+
 TEST(CsvTest, AGuessIsSaid) {
   EXPECT_EQ(Extract("csv", "Name,Town,Work\nAda,Osk,mill\n")->note,
             "its first row was taken for the columns' names");
@@ -333,9 +367,9 @@ TEST(RtfTest, TextAndTables) {
   EXPECT_EQ(read->format, Format::kRtf);
   EXPECT_EQ(read->note, "");
   EXPECT_TRUE(read->text.starts_with(
-      "The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
+      "# The Lund Report\n\nAda Brok\n\n# Introduction\n\nThe mill at Osk "
       "was designed by Ada Brok in 1871.[1] It has three wheels and code.\n\n"
-      "[1] See the register of 1872.\n\nRules"))
+      "[1] See the register of 1872.\n\n## Rules"))
       << read->text;
   EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
             std::string::npos);

@@ -325,9 +325,26 @@ TEST(PdfSectionsTest, LabelsStandBesideTheirValues) {
 }
 
 // The first line of an address, a formula's number, a head with a page's number, prose.
+TEST(PdfSectionsTest, ValuesOfSeveralLinesStandBesideTheirLabel) {
+  const std::string above = BlockBox(50, 50, {"A line above that is long enough"}),
+                    below = BlockBox(50, 150, {"A line below that is long enough"});
+  EXPECT_EQ(
+      TextOfPage(above + BlockBox(50, 90, {"Bill to:"}) +
+                 BlockBox(400, 90, {"Acme Corporation", "12 Main Street", "Lund 1200"}) + below),
+      "A line above that is long enough\n\nBill to: | Acme Corporation 12 Main Street Lund 1200"
+      "\n\nA line below that is long enough\n");
+  // The text before the second line may be another label.
+  EXPECT_EQ(TextOfPage(above + BlockBox(50, 90, {"Bill to:", "Lund"}) +
+                       BlockBox(400, 90, {"Acme Corporation", "12 Main Street"}) + below)
+                .find('|'),
+            std::string::npos);
+}
+
 TEST(PdfSectionsTest, OtherTextsBesideEachOtherAreNoFields) {
   for (const auto& [label, value] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {"Bill to:", {"Acme Corporation", "12 Main Street", "Lund 1200"}},
+           {"Bill to:", {"One", "Two", "Three", "Four", "Five", "Six", "Seven"}},
+           {"Bill to:", {"Acme Corporation", "Ship to:", "Lund 1200"}},
+           {"%.pdf:", {"%.tex", "texi2dvi --pdf"}},
            {"F = R U ,", {"(2.24)"}},
            {"Chapter of the mills", {"12"}},
            {"The mill at Osk has these parts:", {"It was built in the year 1871"}}}) {
@@ -336,6 +353,74 @@ TEST(PdfSectionsTest, OtherTextsBesideEachOtherAreNoFields) {
                                         BlockBox(50, 150, {"A line below that is long enough"}));
     EXPECT_EQ(text.find('|'), text.npos) << text;
   }
+}
+
+// --- drop capitals, stamps, dots that touch ------------------------------------------------------
+
+// A word in letters of one size; the box reaches from 0.73 of it above the baseline to 0.27 below.
+std::string LargeWord(double x, double baseline, double size, double width,
+                      const std::string& text) {
+  const std::string places =
+      BoxPlaces(x, baseline - 0.78 * size, x + width, baseline + 0.22 * size);
+  return "<flow><block" + places + "><line" + places + "><word" + places + ">" + text +
+         "</word></line></block></flow>";
+}
+
+TEST(PdfSectionsTest, DropCapitals) {
+  // Lines of 10 points have their baselines at 107.8, 119.8 and 131.8.
+  const auto page = [](const std::string& letter, const std::string& first) {
+    return TextOfPage(LargeWord(50, 119.8, 30, 18, letter) +
+                      BlockBox(70, 100, {first + " was founded by five", "brothers at Osk in"}) +
+                      BlockBox(50, 124, {"1871, and by the end of", "the year it had a mill."}));
+  };
+  EXPECT_EQ(page("T", "he company").substr(0, 26), "The company was founded by");
+  EXPECT_EQ(page("“T", "he company").substr(0, 29), "“The company was founded by");
+  EXPECT_EQ(page("T", "HE COMPANY").substr(0, 26), "THE COMPANY was founded by");
+  EXPECT_EQ(page("I", "n Osk").substr(0, 18), "In Osk was founded");
+  // The letter is a word where its neighbour is one elsewhere on the page.
+  EXPECT_EQ(page("A", "mill").substr(0, 18), "A mill was founded");
+  // A number, a word, and a letter beside one line are none.
+  EXPECT_EQ(page("1", "he company").find("1he"), std::string::npos);
+  EXPECT_EQ(page("To", "he company").find("Tohe"), std::string::npos);
+  EXPECT_EQ(
+      TextOfPage(LargeWord(50, 119.8, 30, 18, "T") + BlockBox(70, 112, {"he company"})).find("The"),
+      std::string::npos);
+}
+
+TEST(PdfSectionsTest, StampsInTheMarginStandBehindThePage) {
+  std::string stamp =
+      "<flow><block" + BoxPlaces(10, 200, 30, 560) + "><line" + BoxPlaces(10, 200, 30, 560) + ">";
+  double y = 500;
+  for (const char* const word : {"arXiv:2401.00001v1", "[cs.CL]", "2024"}) {
+    stamp += "<word" + BoxPlaces(10, y, 30, y + 60) + ">" + word + "</word>";
+    y -= 70;
+  }
+  stamp += "</line></block></flow>";
+  EXPECT_EQ(
+      TextOfPage(
+          BlockBox(50, 100, {"The mill at Osk was built by", "five brothers in the year of"}) +
+          stamp + BlockBox(50, 124, {"the great flood. It stood on", "the river."})),
+      "The mill at Osk was built by five brothers in the year of the great flood. It stood on "
+      "the river.\n\narXiv:2401.00001v1 [cs.CL] 2024\n");
+  // The last paragraph goes on on the next page.
+  EXPECT_EQ(TextOfBoxes("<doc><page width=\"600\" height=\"800\">" +
+                        BlockBox(50, 100, {"The mill was lost in the flood."}) + stamp +
+                        BlockBox(50, 140, {"It had stood on the river and"}) +
+                        "</page><page width=\"600\" height=\"800\">" +
+                        BlockBox(50, 100, {"was built by five brothers."}) + "</page></doc>"),
+            "The mill was lost in the flood.\n\narXiv:2401.00001v1 [cs.CL] 2024\n\n"
+            "It had stood on the river and was built by five brothers.\n");
+}
+
+TEST(PdfSectionsTest, LeaderDotsThatTouchTheirTitle) {
+  EXPECT_EQ(TextOfPage(BlockBox(50, 100,
+                                {"1 Introduction........3", "2 The mill of Osk........14",
+                                 "Index..............................27"})),
+            "1 Introduction .... 3\n2 The mill of Osk .... 14\nIndex .... 27\n");
+  // Two lines are no table of contents.
+  EXPECT_NE(
+      TextOfPage(BlockBox(50, 100, {"Name.......Osk", "Town.......Lund"})).find("Name......."),
+      std::string::npos);
 }
 
 }  // namespace

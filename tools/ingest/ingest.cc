@@ -20,31 +20,46 @@ namespace {
 
 constexpr std::string_view kPdfMagic = "%PDF-";
 constexpr std::pair<std::string_view, Format> kFormats[] = {
-    {"text", Format::kText},      {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
-    {"pdf", Format::kPdf},        {"rtf", Format::kRtf},           {"docx", Format::kDocx},
-    {"odt", Format::kOdt},        {"pptx", Format::kPptx},         {"odp", Format::kOdp},
-    {"xlsx", Format::kXlsx},      {"ods", Format::kOds},           {"epub", Format::kEpub},
-    {"eml", Format::kMail},       {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
-    {"tsv", Format::kTsv},        {"man", Format::kManPage},       {"srt", Format::kSubtitles},
-    {"fb2", Format::kFictionBook}};
+    {"text", Format::kText},       {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
+    {"pdf", Format::kPdf},         {"rtf", Format::kRtf},           {"docx", Format::kDocx},
+    {"odt", Format::kOdt},         {"pptx", Format::kPptx},         {"odp", Format::kOdp},
+    {"xlsx", Format::kXlsx},       {"ods", Format::kOds},           {"epub", Format::kEpub},
+    {"eml", Format::kMail},        {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
+    {"tsv", Format::kTsv},         {"man", Format::kManPage},       {"srt", Format::kSubtitles},
+    {"fb2", Format::kFictionBook}, {"rst", Format::kRst},           {"adoc", Format::kAsciiDoc},
+    {"org", Format::kOrg},         {"docbook", Format::kDocBook},   {"ics", Format::kCalendar},
+    {"vcf", Format::kContacts}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
-    {".pdf", Format::kPdf},        {".rtf", Format::kRtf},       {".html", Format::kHtml},
-    {".htm", Format::kHtml},       {".xhtml", Format::kHtml},    {".xht", Format::kHtml},
-    {".shtml", Format::kHtml},     {".md", Format::kMarkdown},   {".markdown", Format::kMarkdown},
-    {".mkd", Format::kMarkdown},   {".docx", Format::kDocx},     {".docm", Format::kDocx},
-    {".dotx", Format::kDocx},      {".dotm", Format::kDocx},     {".odt", Format::kOdt},
-    {".ott", Format::kOdt},        {".fodt", Format::kOdt},      {".pptx", Format::kPptx},
-    {".pptm", Format::kPptx},      {".ppsx", Format::kPptx},     {".ppsm", Format::kPptx},
-    {".potx", Format::kPptx},      {".potm", Format::kPptx},     {".odp", Format::kOdp},
-    {".otp", Format::kOdp},        {".fodp", Format::kOdp},      {".xlsx", Format::kXlsx},
-    {".xlsm", Format::kXlsx},      {".xltx", Format::kXlsx},     {".xltm", Format::kXlsx},
-    {".ods", Format::kOds},        {".ots", Format::kOds},       {".fods", Format::kOds},
-    {".epub", Format::kEpub},      {".eml", Format::kMail},      {".mbox", Format::kMail},
-    {".mht", Format::kMail},       {".mhtml", Format::kMail},    {".ipynb", Format::kNotebook},
-    {".csv", Format::kCsv},        {".tsv", Format::kTsv},       {".tab", Format::kTsv},
-    {".man", Format::kManPage},    {".srt", Format::kSubtitles}, {".vtt", Format::kSubtitles},
-    {".fb2", Format::kFictionBook}};
+    {".pdf", Format::kPdf},           {".rtf", Format::kRtf},
+    {".html", Format::kHtml},         {".htm", Format::kHtml},
+    {".xhtml", Format::kHtml},        {".xht", Format::kHtml},
+    {".shtml", Format::kHtml},        {".md", Format::kMarkdown},
+    {".markdown", Format::kMarkdown}, {".mkd", Format::kMarkdown},
+    {".docx", Format::kDocx},         {".docm", Format::kDocx},
+    {".dotx", Format::kDocx},         {".dotm", Format::kDocx},
+    {".odt", Format::kOdt},           {".ott", Format::kOdt},
+    {".fodt", Format::kOdt},          {".pptx", Format::kPptx},
+    {".pptm", Format::kPptx},         {".ppsx", Format::kPptx},
+    {".ppsm", Format::kPptx},         {".potx", Format::kPptx},
+    {".potm", Format::kPptx},         {".odp", Format::kOdp},
+    {".otp", Format::kOdp},           {".fodp", Format::kOdp},
+    {".xlsx", Format::kXlsx},         {".xlsm", Format::kXlsx},
+    {".xltx", Format::kXlsx},         {".xltm", Format::kXlsx},
+    {".ods", Format::kOds},           {".ots", Format::kOds},
+    {".fods", Format::kOds},          {".epub", Format::kEpub},
+    {".eml", Format::kMail},          {".mbox", Format::kMail},
+    {".mht", Format::kMail},          {".mhtml", Format::kMail},
+    {".ipynb", Format::kNotebook},    {".csv", Format::kCsv},
+    {".tsv", Format::kTsv},           {".tab", Format::kTsv},
+    {".man", Format::kManPage},       {".srt", Format::kSubtitles},
+    {".vtt", Format::kSubtitles},     {".fb2", Format::kFictionBook},
+    {".rst", Format::kRst},           {".rst.txt", Format::kRst},
+    {".adoc", Format::kAsciiDoc},     {".asciidoc", Format::kAsciiDoc},
+    {".org", Format::kOrg},           {".docbook", Format::kDocBook},
+    {".dbk", Format::kDocBook},       {".ics", Format::kCalendar},
+    {".ical", Format::kCalendar},     {".vcf", Format::kContacts},
+    {".vcard", Format::kContacts}};
 
 // `lower` is in small letters, ASCII.
 bool StartsWithCaseless(std::string_view text, std::string_view lower) {
@@ -126,6 +141,11 @@ bool IsWrittenText(Format format) {
     case Format::kCsv:
     case Format::kTsv:
     case Format::kSubtitles:
+    case Format::kRst:
+    case Format::kAsciiDoc:
+    case Format::kOrg:
+    case Format::kCalendar:
+    case Format::kContacts:
       return true;
     default: return false;  // a mail names the encoding of each part, a manual page may be packed
   }

@@ -35,12 +35,18 @@ enum class Format {
   kTsv,
   kManPage,
   kSubtitles,
-  kFictionBook
+  kFictionBook,
+  kRst,
+  kAsciiDoc,
+  kOrg,
+  kDocBook,
+  kCalendar,
+  kContacts
 };
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
     "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
-    "tsv, man, srt or fb2";
+    "tsv, man, srt, fb2, rst, adoc, org, docbook, ics or vcf";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
@@ -56,9 +62,10 @@ inline constexpr std::string_view kEncodingLabels =
 // Detects the format. PDF is told by its first bytes ("%PDF-"), so is RTF, HTML by a doctype or
 // <html at its start, behind a byte order mark, spaces, comments and an XML declaration, office
 // files and books by the parts of their zip file, mails by their headers and manual pages by their
-// macros; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
-// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .1.gz and the like for manual
-// pages; in any case); else it is text.
+// macros, DocBook by its document type or first elements, calendars and address books by their
+// first line; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
+// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .rst, .adoc, .org, .1.gz and the
+// like for manual pages; in any case); else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {

@@ -70,6 +70,51 @@ Leaders LeadersOf(const PdfLine& line) {
   return {};
 }
 
+// Where the leader dots of a word begin and end that touch a title or a number, as in
+// "Introduction......3"; begin == end: it has none, or nothing else.
+Leaders DotsWithin(std::string_view word) {
+  size_t begin = word.find("....");
+  if (begin == std::string_view::npos) return {};
+  size_t end = std::min(word.find_first_not_of('.', begin), word.size());
+  if (end - begin < kMinDots || (begin == 0 && end == word.size())) return {};
+  return {begin, end};
+}
+
+// Parts leader dots from the title before them and the number behind them, if three lines of the
+// page have such dots.
+void SplitLeaders(PdfPage& page) {
+  size_t num_lines = 0;
+  for (const PdfLine& line : page.lines) {
+    num_lines += std::any_of(line.words.begin(), line.words.end(), [](const PdfWord& word) {
+      const Leaders dots = DotsWithin(word.text);
+      return dots.begin < dots.end;
+    });
+  }
+  if (num_lines < kMinLeaderLines) return;
+  for (PdfLine& line : page.lines) {
+    std::vector<PdfWord> words;
+    for (PdfWord& word : line.words) {
+      const Leaders dots = DotsWithin(word.text);
+      if (dots.begin == dots.end) {
+        words.push_back(std::move(word));
+        continue;
+      }
+      const double width = word.box.Width() / static_cast<double>(word.text.size());
+      for (const auto& [begin, end] : {std::pair<size_t, size_t>{0, dots.begin},
+                                       {dots.begin, dots.end},
+                                       {dots.end, word.text.size()}}) {
+        if (begin == end) continue;
+        PdfBox box = word.box;
+        box.x_max = box.x_min + static_cast<double>(end) * width;
+        box.x_min += static_cast<double>(begin) * width;
+        words.push_back({word.text.substr(begin, end - begin), box});
+      }
+    }
+    page.num_words += words.size() - line.words.size();
+    line.words = std::move(words);
+  }
+}
+
 // "12", "A-3", "xiv": a page's number or label.
 bool IsLabel(const std::string& word) {
   return word.size() <= 8 && (std::any_of(word.begin(), word.end(), IsAsciiDigit) ||
@@ -325,6 +370,9 @@ class LeaderJoiner {
 
 }  // namespace
 
-void JoinLeaderLines(PdfPage& page) { LeaderJoiner(page).Run(); }
+void JoinLeaderLines(PdfPage& page) {
+  SplitLeaders(page);
+  LeaderJoiner(page).Run();
+}
 
 }  // namespace lectern::tools

@@ -9,9 +9,10 @@ namespace lectern::tools {
 
 // On a page with three whole entries or more, puts the parts left and right of leader dots at
 // the same height into one line (PdfLine::is_entry), and does the same for entries without dots
-// whose page number ends where those of the others do, such as chapters. Leader dots become "....".
-// Unless entries stand beside each other, those that follow each other become one block, from top
-// to bottom. Other pages stay as they are. Any thread.
+// whose page number ends where those of the others do, such as chapters. Dots that touch a title or
+// a number are parted from it. Leader dots become "....". Unless entries stand beside each other,
+// those that follow each other become one block, from top to bottom. Other pages stay as they are.
+// Any thread.
 void JoinLeaderLines(PdfPage& page);
 
 }  // namespace lectern::tools

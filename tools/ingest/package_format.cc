@@ -58,6 +58,56 @@ std::string_view FlatFormat(std::string_view bytes) {
   return "";
 }
 
+// Whether XML is a document of DocBook: its document type or namespace says so, or its first
+// element is one of DocBook's and paragraphs or the parts of a manual page follow.
+bool IsDocBook(std::string_view bytes) {
+  constexpr size_t kHead = 65536;  // entities and licences stand at the start
+  constexpr std::string_view kSpaces = " \t\r\n>",
+                             kRoots[] = {"set",       "book",     "part",        "article",
+                                         "chapter",   "appendix", "preface",     "section",
+                                         "sect1",     "refentry", "refsect1",    "glossary",
+                                         "reference", "topic",    "bibliography"};
+  std::string_view head = bytes.substr(0, kHead);
+  std::string_view space = head;
+  if (space.starts_with("\xEF\xBB\xBF")) space.remove_prefix(3);
+  space.remove_prefix(std::min(space.find_first_not_of(" \t\r\n"), space.size()));
+  if (!space.starts_with('<')) return false;
+  // The first element, behind comments, instructions and a document type.
+  for (size_t at = head.find('<'); at < head.size(); at = head.find('<', at)) {
+    const std::string_view rest = head.substr(at);
+    if (rest.starts_with("<!--") || rest.starts_with("<?")) {
+      const size_t end = rest.find(rest[1] == '?' ? "?>" : "-->", 2);
+      if (end == std::string_view::npos) return false;
+      at += end;
+    } else if (rest.starts_with("<!DOCTYPE")) {
+      const std::string_view type = rest.substr(0, rest.find_first_of("[>"));
+      if (type.find("DocBook") != type.npos || type.find("docbook") != type.npos) return true;
+      const size_t end =
+          rest.find(type.size() < rest.size() && rest[type.size()] == '[' ? "]" : ">");
+      if (end == std::string_view::npos) return false;
+      at += end;
+    } else {
+      const std::string_view tag = rest.substr(1, rest.find('>'));
+      std::string_view name = tag.substr(0, tag.find_first_of(kSpaces));
+      name.remove_prefix(name.find(':') == name.npos ? 0 : name.find(':') + 1);
+      if (std::find(std::begin(kRoots), std::end(kRoots), name) == std::end(kRoots)) return false;
+      return tag.find("http://docbook.org/ns/docbook") != tag.npos ||
+             rest.find("<para>") != rest.npos || rest.find("<refnamediv") != rest.npos;
+    }
+  }
+  return false;
+}
+
+// "ics" or "vcf", if the first line says so.
+std::string_view CardFormat(std::string_view bytes) {
+  if (bytes.starts_with("\xEF\xBB\xBF")) bytes.remove_prefix(3);
+  bytes.remove_prefix(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
+  const std::string line =
+      LowerText(bytes.substr(0, std::min(bytes.find_first_of("\r\n"), size_t{40})));
+  const std::string_view text = std::string_view(line).substr(0, line.find_last_not_of(" \t") + 1);
+  return text == "begin:vcalendar" ? "ics" : text == "begin:vcard" ? "vcf" : "";
+}
+
 // Whether a line stands before a message of a mailbox: "From ada@example.org Fri May 17 09:30:00
 // 2024" (RFC 4155).
 bool IsMailboxLine(std::string_view line) {
@@ -112,6 +162,8 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
   constexpr size_t kHead = 8192;  // comments may stand before the first element
   const std::string_view head = bytes.substr(0, kHead);
   if (head.find("<?xml") <= 3 && head.find("<FictionBook") != head.npos) return "fb2";
+  if (const std::string_view card = CardFormat(bytes); !card.empty()) return card;
+  if (IsDocBook(bytes)) return "docbook";
   // The mark of WebVTT stands alone in its line, or before a remark.
   const size_t mark = bytes.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   if (bytes.substr(mark, 6) == "WEBVTT" &&

@@ -14,7 +14,8 @@ std::string_view ZipFormat(std::string_view bytes);
 
 // The format of text files with a form of their own: "eml" by headers at the start, "man" by macros
 // of a manual page at the start, "odt", "ods" and "odp" by the first element of a flat OpenDocument
-// file, "fb2" by the name of its first element, "srt" by the mark of WebVTT; empty: none of these.
+// file, "fb2" by the name of its first element, "docbook" by its document type, namespace or first
+// elements, "ics" and "vcf" by their first line, "srt" by the mark of WebVTT; empty: none of these.
 std::string_view MarkedTextFormat(std::string_view bytes);
 
 }  // namespace lectern::tools

@@ -11,6 +11,7 @@
 #include "tools/ingest/column_headings.h"
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/column_sections.h"
+#include "tools/ingest/drop_capitals.h"
 #include "tools/ingest/leader_lines.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/monospaced_text.h"
@@ -452,11 +453,14 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
     page = WithWholeLines(page);
     if (letters.IsRightToLeft()) gutters = OrderTextFromRight(page);
   } else {
+    std::vector<PdfLine> stamps = TakeSidewaysStamps(page);
+    JoinDropCapitals(page);
     JoinLeaderLines(page);
     JoinMarkers(page);
     gutters = OrderText(page);
     MoveHeadings(page);
     JoinSpacedLines(page);
+    InsertStamps(std::move(stamps), page);
   }
   return PageWriter(page, gutters).Write();
 }

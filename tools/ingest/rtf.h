@@ -21,8 +21,8 @@ struct RtfText {
   std::string note;  // what was left out; or empty
 };
 
-// Returns the text: paragraphs between empty lines, tables as in html.h, notes behind the paragraph
-// that refers to them. Headings are plain lines, as unrtf prints them. Any thread. Errors,
+// Returns the text: paragraphs between empty lines, headings as in Markdown, tables as in html.h,
+// notes behind the paragraph that refers to them. Any thread. Errors,
 // with the param "file" but for the first: NOT_FOUND: there is no unrtf (param "unrtf").
 // INVALID_ARGUMENT: it dies of the file or complains. LIMIT_EXCEEDED: it takes too long or prints
 // too much. IO_ERROR: it cannot be started. CANCELLED. Those of ReadHtml for unrtf's output.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -56,6 +57,62 @@ RtfToken TakeRtfToken(std::string_view& rtf) {
   return token;
 }
 
+// The styles of paragraphs that a file declares, and which of them are headings.
+class RtfStyles {
+ public:
+  void Begin() { open_ = Style(); }
+  void Word(const RtfToken& token) {
+    if (token.word == "s") open_.id = token.number.value_or(0);
+    if (token.word == "sbasedon") open_.base = token.number.value_or(-1);
+    if (token.word == "outlinelevel") open_.outline = token.number.value_or(-1);
+  }
+  void Text(std::string_view text) {
+    constexpr size_t kMostNameBytes = 40;  // no name of a heading is longer
+    if (open_.name.size() < kMostNameBytes) open_.name += text;
+  }
+  void End() {
+    if (open_.id) styles_.emplace(*open_.id, open_);
+    open_ = Style();
+  }
+
+  // The level of a heading of this style, from 1; 0: the style is none.
+  int LevelOf(int id) const {
+    constexpr int kMostBases = 20;  // styles may be based on each other in a circle
+    for (int i = 0; i < kMostBases; ++i) {
+      const auto found = styles_.find(id);
+      if (found == styles_.end()) return 0;
+      const Style& style = found->second;
+      if (style.outline >= 0) return style.outline < 9 ? style.outline + 1 : 0;
+      const std::string name = Lower(style.name);
+      if (i == 0 && (name == "title" || name == "title;")) return 1;
+      constexpr std::string_view kHeading = "heading ";
+      if (name.starts_with(kHeading) && name.size() > kHeading.size()) {
+        const char digit = name[kHeading.size()];
+        if (digit >= '1' && digit <= '9') return digit - '0';
+      }
+      id = style.base;
+    }
+    return 0;
+  }
+
+ private:
+  struct Style {
+    std::optional<int> id;  // styles of characters have none
+    int base = -1, outline = -1;
+    std::string name;
+  };
+  Style open_;
+  std::map<int, Style> styles_;
+};
+
+// Whether a word begins text that is no part of the document's.
+bool IsRtfDestination(std::string_view word) {
+  constexpr std::string_view kWords[] = {"pict", "colortbl", "info",   "fldinst", "xe",
+                                         "tc",   "fonttbl",  "header", "footer",  "object"};
+  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords) ||
+         (word.size() == 7 && (word.starts_with("header") || word.starts_with("footer")));
+}
+
 class RtfFilter {
  public:
   FilteredRtf Run(std::string_view rtf) {
@@ -70,7 +127,13 @@ class RtfFilter {
     bool is_left_out = false;  // a comment
     bool is_note = false;      // the group of a footnote itself
     bool is_font_table = false;
+    bool is_stylesheet = false, is_style = false;  // the list of styles; one of them
+    bool is_aside = false;                         // no part of the document's text
+    bool is_list_text = false;  // the number of a paragraph, which stands before its properties
     int num_fallbacks = 1;     // characters behind each \\u, for readers that know no Unicode
+    // The paragraph: its style, its own outline level, and whether it stands in a table.
+    int style = 0, outline = -1;
+    bool is_in_table = false;
   };
 
   std::string& out() { return note_depth_ > 0 ? notes_.back() : filtered_.rtf; }
@@ -88,12 +151,18 @@ class RtfFilter {
     }
     // "\\*" marks destinations that old readers skip; unrtf would skip the reference to a note.
     if (std::exchange(has_star_, token.bytes == "\\*") && token.word != "footnote" &&
-        !group.is_left_out)
+        !group.is_left_out) {
       out() += "\\*";
+      group.is_aside = true;
+    }
     if (has_star_) return;
+    if (group.is_style) Style(token);
+    BeginHeading(token, group);
     if (token.kind == Kind::kOpen) {
       Group inner = group;
-      inner.is_note = inner.is_font_table = false;
+      inner.is_note = inner.is_font_table = inner.is_stylesheet = false;
+      inner.is_style = group.is_stylesheet || group.is_style;
+      if (group.is_stylesheet) styles_.Begin();
       if (!group.is_left_out) out() += '{';
       groups_.push_back(inner);
     } else if (token.kind == Kind::kClose) {
@@ -118,8 +187,67 @@ class RtfFilter {
     return is_character;
   }
 
+  void Style(const RtfToken& token) {
+    if (token.kind == RtfToken::Kind::kWord) styles_.Word(token);
+    if (token.kind == RtfToken::Kind::kText) styles_.Text(token.bytes);
+  }
+
+  // Puts the mark of Markdown before the first text of a paragraph that is a heading. Cells of
+  // tables, notes and what is no part of the text have none.
+  void BeginHeading(const RtfToken& token, const Group& group) {
+    using Kind = RtfToken::Kind;
+    const bool is_shown = !group.is_aside && !group.is_style && !group.is_stylesheet &&
+                          note_depth_ == 0 && !IsDropped(token, group);
+    const bool is_text =
+        token.kind == Kind::kText || (token.kind == Kind::kWord && token.word == "u");
+    if (!is_shown || !is_text || token.bytes == " " || !is_paragraph_start_) return;
+    if (group.is_list_text) {
+      if (number_at_ == std::string::npos) number_at_ = out().size();
+      return;
+    }
+    is_paragraph_start_ = false;
+    int level = group.outline >= 0 && group.outline < 9 ? group.outline + 1 : 0;
+    if (group.outline < 0) level = styles_.LevelOf(group.style);
+    if (level == 0 || group.is_in_table) return;
+    out().insert(std::min(number_at_, out().size()),
+                 std::string(static_cast<size_t>(std::min(level, 6)), '#') + " ");
+    is_in_heading_ = true;
+  }
+
+  // Notes the properties of the paragraph, and where it ends.
+  void NoteParagraph(const RtfToken& token, Group& group) {
+    if (token.word == "pard") {
+      group.style = 0;
+      group.outline = -1;
+      group.is_in_table = false;
+    } else if (token.word == "s") {
+      group.style = token.number.value_or(0);
+    } else if (token.word == "outlinelevel") {
+      group.outline = token.number.value_or(-1);
+    } else if (token.word == "intbl") {
+      group.is_in_table = true;
+    } else if (token.word == "stylesheet") {
+      group.is_stylesheet = true;
+    } else if (token.word == "listtext" || token.word == "pntext") {
+      group.is_list_text = true;
+    } else if (IsRtfDestination(token.word)) {
+      group.is_aside = true;
+    } else if (token.word == "par" || token.word == "sect" || token.word == "cell" ||
+               token.word == "row") {
+      if (group.is_aside || note_depth_ > 0) return;
+      is_paragraph_start_ = true;
+      is_in_heading_ = false;
+      number_at_ = std::string::npos;
+    }
+  }
+
   // A word that changes what is shown; false: another one.
   bool Word(const RtfToken& token, Group& group) {
+    if (!group.is_style) NoteParagraph(token, group);
+    if (token.word == "line" && is_in_heading_ && !IsDropped(token, group)) {
+      out() += ' ';
+      return true;
+    }
     const bool is_on = token.number.value_or(1) != 0;
     if (token.word == "v") {
       group.is_hidden = is_on;
@@ -165,7 +293,9 @@ class RtfFilter {
       note_depth_ = 0;
     }
     if (groups_.size() == 2 && note_depth_ == 0) WriteNotes();
+    const bool was_style = groups_.back().is_style;
     groups_.pop_back();
+    if (was_style && groups_.back().is_stylesheet) styles_.End();
     if (!groups_.back().is_left_out) out() += '}';
   }
 
@@ -191,6 +321,9 @@ class RtfFilter {
   std::vector<std::string> notes_;  // of the paragraph
   size_t note_depth_ = 0;           // of groups around the note that is read; 0: none
   uint64_t num_notes_ = 0;
+  RtfStyles styles_;
+  bool is_paragraph_start_ = true, is_in_heading_ = false;
+  size_t number_at_ = std::string::npos;  // where the number of the paragraph is printed
   bool has_star_ = false;
   bool is_behind_group_ = false;  // right behind its closing brace
   int num_to_skip_ = 0;  // fallbacks of the last \u

@@ -1,5 +1,5 @@
 // Prepares an RTF file for unrtf, which prints hidden and deleted text, comments, and notes in the
-// middle of their sentence.
+// middle of their sentence, and headings like other paragraphs.
 #ifndef LECTERN_TOOLS_INGEST_RTF_FILTER_H_
 #define LECTERN_TOOLS_INGEST_RTF_FILTER_H_
 
@@ -15,8 +15,10 @@ struct FilteredRtf {
 };
 
 // The file without text that is hidden (\v) or deleted (\deleted) and without comments; with
-// footnotes and endnotes as paragraphs of their own, "[1] …" behind the one that refers to them.
-// Any bytes; linear time. Any thread. Source: Rich Text Format Specification 1.9.1.
+// footnotes and endnotes as paragraphs of their own, "[1] …" behind the one that refers to them;
+// with "# " to "###### " before headings: paragraphs with an outline level, of their own or of
+// their style, and those of a style named "heading 1" or "title", outside of tables. Any bytes;
+// linear time. Any thread. Source: Rich Text Format Specification 1.9.1.
 FilteredRtf FilterRtf(std::string_view rtf);
 
 }  // namespace lectern::tools

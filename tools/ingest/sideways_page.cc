@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -45,7 +48,76 @@ SidewaysWords CountSideways(const PdfPage& page) {
   return {num_sideways >= kMinSideways && static_cast<double>(num_sideways) >= least, upwards >= 0};
 }
 
+// Whether a line runs up or down the page: it is much higher than wide, and has a word that is.
+bool RunsSideways(const PdfLine& line) {
+  constexpr double kLineShape = 3;  // a word of four letters is as high, or nearly so
+  if (line.box.Height() < kLineShape * line.box.Width()) return false;
+  return std::any_of(line.words.begin(), line.words.end(), [](const PdfWord& word) {
+    return IsSideways(word.box) && CodePoints(word.text).size() >= kTellingWord;
+  });
+}
+
+// Where the text of a page begins and ends: nine in ten of its lines do so further within. Words on
+// their own, such as numbers of lines, are no lines of text.
+struct TextEdges {
+  double left = 0, right = 0;
+};
+TextEdges EdgesOf(const PdfPage& page) {
+  constexpr size_t kTextWords = 3;
+  std::vector<double> left, right;
+  for (const PdfLine& line : page.lines) {
+    if (line.words.size() < kTextWords || RunsSideways(line)) continue;
+    left.push_back(line.box.x_min);
+    right.push_back(-line.box.x_max);
+  }
+  if (left.empty()) return {0, page.width};
+  const auto tenth = static_cast<ptrdiff_t>(left.size() / 10);
+  std::nth_element(left.begin(), left.begin() + tenth, left.end());
+  std::nth_element(right.begin(), right.begin() + tenth, right.end());
+  return {left[static_cast<size_t>(tenth)], -right[static_cast<size_t>(tenth)]};
+}
+
 }  // namespace
+
+std::vector<PdfLine> TakeSidewaysStamps(PdfPage& page) {
+  std::vector<PdfLine> stamps;
+  if (std::none_of(page.lines.begin(), page.lines.end(), RunsSideways)) return stamps;
+  const TextEdges edges = EdgesOf(page);
+  // Shares of the page: a stamp's length, as labels of rows are shorter, and the width of a margin.
+  constexpr double kLeastStamp = 0.1, kMargin = 0.1;
+  std::vector<PdfLine> others;
+  others.reserve(page.lines.size());
+  for (PdfLine& line : page.lines) {
+    const bool is_outside = line.box.x_max <= std::min(edges.left, kMargin * page.width) ||
+                            line.box.x_min >= std::max(edges.right, (1 - kMargin) * page.width);
+    const bool is_stamp =
+        is_outside && RunsSideways(line) && line.box.Height() >= kLeastStamp * page.height;
+    (is_stamp ? stamps : others).push_back(std::move(line));
+  }
+  page.lines = std::move(others);
+  return stamps;
+}
+
+void InsertStamps(std::vector<PdfLine> stamps, PdfPage& page) {
+  size_t last = page.blocks.size();  // the block that the line before had
+  for (PdfLine& stamp : stamps) {
+    const bool is_new = stamp.block != last;
+    last = stamp.block;
+    if (is_new) page.blocks.push_back(stamp.box);
+    page.blocks.back().Cover(stamp.box);
+    stamp.block = page.blocks.size() - 1;
+  }
+  const auto begins_paragraph = [&](size_t i) {
+    const std::string& before = page.lines[i - 1].words.back().text;
+    return page.lines[i].block != page.lines[i - 1].block &&
+           std::string_view(".?!:").find(before.back()) != std::string_view::npos;
+  };
+  size_t at = page.lines.size();
+  while (at > 1 && !begins_paragraph(at - 1)) --at;
+  at = at > 1 ? at - 1 : page.lines.size();
+  page.lines.insert(page.lines.begin() + static_cast<ptrdiff_t>(at),
+                    std::make_move_iterator(stamps.begin()), std::make_move_iterator(stamps.end()));
+}
 
 void TurnSidewaysPage(PdfPage& page) {
   const SidewaysWords words = CountSideways(page);

@@ -3,11 +3,13 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "tools/ingest/letter_forms.h"
 #include "tools/ingest/table_columns.h"
@@ -20,6 +22,10 @@ namespace {
 constexpr size_t kMostLabelWords = 4, kMostAmountLabelWords = 10, kMostValueWords = 10;
 constexpr double kLikeSize = 1.5;      // of the heights of a label and its value, at most
 constexpr double kMostFieldGap = 1.5;  // between two rows of a table, in their height
+// A value of several lines, such as an address: how many lines it has below the first one, the gap
+// between them, and how far apart they begin, in their height.
+constexpr size_t kMostMoreLines = 5;
+constexpr double kMostValueGap = 0.6, kValueEdge = 0.3;
 
 bool EndsInColon(std::string_view text) { return text.ends_with(':') || text.ends_with("："); }
 
@@ -67,6 +73,8 @@ bool HasLetters(std::string_view text) {
 struct LabelledField {
   size_t row = 0, place = 0;  // its row, and how many fields are before it there
   WordRun label, value;
+  TableCell more;       // the lines of the value below its first one
+  size_t last_row = 0;  // the row of the last of them
 };
 
 class FieldFinder {
@@ -79,10 +87,11 @@ class FieldFinder {
       size_t num_fields = 0;
       for (size_t k = 0; k + 1 < rows_[i].runs.size(); ++k) {
         if (!IsField(i, k)) continue;
-        found.push_back({i, num_fields++, rows_[i].runs[k], rows_[i].runs[k + 1]});
+        found.push_back({i, num_fields++, rows_[i].runs[k], rows_[i].runs[k + 1], {}, i});
         ++k;  // a value is no label
       }
     }
+    FindMoreLines(found);
     // Blocks of nothing but labels, and of nothing but values.
     std::unordered_map<size_t, size_t> num_others;
     for (const LabelledField& field : found) {
@@ -91,6 +100,7 @@ class FieldFinder {
         if (is_new) others->second = NumLinesAround(run.line);
         --others->second;
       }
+      num_others[BlockOf(field.value)] -= field.more.size();
     }
     std::erase_if(found, [&](const LabelledField& field) {
       return num_others[BlockOf(field.label)] > 0 || num_others[BlockOf(field.value)] > 0;
@@ -99,6 +109,50 @@ class FieldFinder {
   }
 
  private:
+  // Gives each field the lines of its value's block that stand below the value, up to the next
+  // label: an address. Nothing may stand where their label would be.
+  void FindMoreLines(std::vector<LabelledField>& fields) const {
+    std::unordered_map<size_t, size_t> field_of_value;  // by its line
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (EndsInColon(CellText(page_, {fields[i].label}))) field_of_value[fields[i].value.line] = i;
+    }
+    std::unordered_map<size_t, std::pair<size_t, size_t>> place_of;  // of a line: row and run
+    for (size_t row = 0; row < rows_.size() && !fields.empty(); ++row) {
+      for (size_t k = 0; k < rows_[row].runs.size(); ++k) {
+        if (IsWholeLine(rows_[row].runs[k])) place_of[rows_[row].runs[k].line] = {row, k};
+      }
+    }
+    for (const auto& [first, index] : field_of_value) {
+      LabelledField& field = fields[index];
+      for (size_t line = first + 1; line < page_.lines.size(); ++line) {
+        const auto place = place_of.find(line);
+        if (page_.lines[line].block != BlockOf(field.value) || field_of_value.contains(line) ||
+            place == place_of.end() || field.more.size() == kMostMoreLines ||
+            !IsMore(field, place->second.first, place->second.second))
+          break;
+        field.more.push_back(rows_[place->second.first].runs[place->second.second]);
+        field.last_row = place->second.first;
+      }
+    }
+  }
+  // Whether run k of a row goes on with the value of a field.
+  bool IsMore(const LabelledField& field, size_t row, size_t k) const {
+    const WordRun& run = rows_[row].runs[k];
+    const double height = field.value.box.Height();
+    const WordRun& above = field.more.empty() ? field.value : field.more.back();
+    // A program's line may end in a colon, too: "%.pdf:".
+    const auto first = CodePoints(CellText(page_, {field.label}));
+    const bool is_label =
+        !first.empty() &&
+        utf8proc_category(static_cast<utf8proc_int32_t>(first.front())) <= UTF8PROC_CATEGORY_LO;
+    const bool is_behind_label = k > 0 && rows_[row].runs[k - 1].box.x_max > field.label.box.x_min;
+    return is_label && row == field.last_row + 1 && !is_behind_label &&
+           run.num_read <= kMostValueWords &&
+           run.box.y_min - above.box.y_max <= kMostValueGap * height &&
+           std::abs(run.box.x_min - field.value.box.x_min) <= kValueEdge * height &&
+           run.box.Height() <= kLikeSize * height && !EndsInColon(CellText(page_, {run}));
+  }
+
   size_t BlockOf(const WordRun& run) const { return page_.lines[run.line].block; }
   // The lines of a line's block, which are neighbours.
   size_t NumLinesAround(size_t line) const {
@@ -157,8 +211,10 @@ void AppendLabelTables(const PdfPage& page, std::span<const VisualRow> rows,
       last.table = tables.size();
       tables.emplace_back();
     }
-    last.row = field.row;
-    tables[last.table].rows.push_back({{field.label}, {field.value}});
+    last.row = field.last_row;
+    TableCell value = {field.value};
+    value.insert(value.end(), field.more.begin(), field.more.end());
+    tables[last.table].rows.push_back({{field.label}, std::move(value)});
   }
 }
 

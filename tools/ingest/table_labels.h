@@ -14,9 +14,9 @@ namespace lectern::tools {
 
 // Appends tables of two columns, labels and values, that stand in these rows, from the top.
 // pdftotext has both in blocks of their own, and reads all labels before all values. A label ends
-// in a colon, or the value is an amount of money or the like. Blocks that hold anything else stay
-// as they are: the first line of an address is no value without the others. Time is proportional to
-// the number of lines of the page. Any thread.
+// in a colon, or the value is an amount of money or the like. A value behind a colon may have six
+// lines, as an address has, if nothing stands before the others. Blocks that hold anything else
+// stay as they are. Time is proportional to the number of lines of the page. Any thread.
 void AppendLabelTables(const PdfPage& page, std::span<const VisualRow> rows,
                        std::vector<PdfTable>& tables);
 

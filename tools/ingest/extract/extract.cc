@@ -36,7 +36,13 @@ constexpr Reader kReaders[] = {
     {"tsv", [](std::string_view bytes) { return ReadCsv(bytes, true); }},
     {"man", ReadManPage},
     {"srt", ReadSubtitles},
-    {"fb2", ReadFictionBook}};
+    {"fb2", ReadFictionBook},
+    {"rst", ReadRestructuredText},
+    {"adoc", ReadAsciiDoc},
+    {"org", ReadOrg},
+    {"docbook", ReadDocBook},
+    {"ics", ReadCalendar},
+    {"vcf", ReadContacts}};
 
 }  // namespace
 

@@ -50,6 +50,22 @@ api::Result<Extracted> ReadSubtitles(std::string_view bytes);
 // behind the paragraphs that refer to them.
 api::Result<Extracted> ReadFictionBook(std::string_view bytes);
 
+// Light markup: titles and code as in Markdown, all else as it is written, but for the comments,
+// settings and drawers of Org.
+api::Result<Extracted> ReadRestructuredText(std::string_view bytes);
+api::Result<Extracted> ReadAsciiDoc(std::string_view bytes);
+api::Result<Extracted> ReadOrg(std::string_view bytes);
+
+// DocBook 4 and 5: titles as headings, lists, tables by row, program text as code, footnotes behind
+// the paragraph that refers to them. Entities that the file declares with their text are read;
+// those of other files are counted in the note.
+api::Result<Extracted> ReadDocBook(std::string_view bytes);
+
+// An iCalendar file (RFC 5545): each event, task or entry of a journal is a heading and lines of a
+// name and a value. A vCard file (2.1 to 4.0), alike: each person or company.
+api::Result<Extracted> ReadCalendar(std::string_view bytes);
+api::Result<Extracted> ReadContacts(std::string_view bytes);
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_EXTRACT_READERS_H_

@@ -40,6 +40,22 @@ bool IsDateInDigits(std::string_view text) {
          (num_groups == 2 && separator != '.' && IsYear(std::string(text.substr(0, 4))));
 }
 
+// Whether a text is a span of numbers, as groups of ages are named: "18 - 34", "65+".
+bool IsSpan(std::string_view text) {
+  const size_t first = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (first == 0 || first == text.size()) return false;
+  std::string_view rest = text.substr(first);
+  if (rest == "+") return true;
+  size_t num_signs = 0;
+  while (!rest.empty() && !IsDigit(rest[0])) {
+    const std::string_view sign = rest.starts_with("–") ? "–" : rest.substr(0, 1);
+    if (sign != "–" && sign != "-" && sign != " ") return false;
+    num_signs += sign != " ";
+    rest.remove_prefix(sign.size());
+  }
+  return num_signs == 1 && !rest.empty() && rest.find_first_not_of("0123456789") == rest.npos;
+}
+
 // How the cells below a name are: whether one repeats it, and how many are numbers and dates.
 struct Below {
   size_t num_cells = 0, num_numbers = 0, num_dates = 0;
@@ -162,16 +178,58 @@ size_t SheetRows::FindNames(Header& header) const {
   return first;
 }
 
+// Says each of `groups` in the columns behind it that have no group, but one of `names`, as if its
+// cell spanned them; false, and nothing is changed: these are no groups. Two or more of them must
+// span columns, since a single one may be a title, and a row of names may lack some.
+bool SheetRows::SpreadGroups(const Row& names, Row& groups) {
+  const auto has_words = [](const SheetCell& cell) {
+    return std::any_of(cell.text.begin(), cell.text.end(), [](char c) {
+      return IsDigit(c) || IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80;
+    });
+  };
+  Row spread;
+  size_t num_wide = 0;
+  std::vector<std::string> last_names;  // of the last group that spans columns
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const SheetCell& group = groups[i];
+    if (group.is_merged || group.text.size() > kMostNameBytes) return false;
+    const uint32_t behind = i + 1 < groups.size() ? groups[i + 1].column : UINT32_MAX;
+    SheetCell part = group;
+    auto name = std::find_if(names.begin(), names.end(),
+                             [&](const SheetCell& cell) { return cell.column == group.column; });
+    // Where the groups have the same names, columns behind these belong to no group.
+    std::vector<std::string> own_names;
+    for (; name != names.end() && name->column == part.column && name->column < behind; ++name) {
+      if (own_names.size() >= 2 && own_names == last_names) break;
+      if (!has_words(*name)) return false;
+      own_names.push_back(name->text);
+      spread.push_back(part);
+      ++part.column;
+    }
+    if (own_names.size() > 1) last_names = std::move(own_names);
+    const uint32_t width = part.column - group.column;
+    num_wide += width > 1;
+    for (size_t last = spread.size(); width > 1 && last > spread.size() - width; --last)
+      spread[last - 1].is_merged = true;
+    if (width == 0) spread.push_back(group);  // a column that this row alone names
+  }
+  if (num_wide < 2) return false;
+  groups = std::move(spread);
+  return true;
+}
+
 // Makes one row of two that name the columns together: groups of columns, and the columns of each.
 void SheetRows::CombineNames() {
   size_t first = 0;
   while (first < waiting_.size() && waiting_[first].size() < 2) ++first;
   if (first + 2 >= waiting_.size()) return;
   const auto can_name = [](const SheetCell& cell) {
-    return cell.is_text || IsYear(cell.text) || IsDateInDigits(cell.text);
+    return cell.is_text || IsYear(cell.text) || IsDateInDigits(cell.text) || IsSpan(cell.text);
   };
   std::map<uint32_t, SheetCell> names;
-  for (const SheetCell& group : waiting_[first]) {
+  Row groups = waiting_[first];
+  const bool is_spread = SpreadGroups(waiting_[first + 1], groups);
+  for (const SheetCell& group : groups) {
     if (!can_name(group)) return;
     names[group.column] = group;
   }
@@ -197,7 +255,7 @@ void SheetRows::CombineNames() {
     row.push_back(std::move(name));
   }
   const Header header = Judge(row, waiting_, first + 2);
-  if (header == Header::kNone || (is_shared && header != Header::kCertain)) return;
+  if (header == Header::kNone || ((is_shared || is_spread) && header != Header::kCertain)) return;
   waiting_[first] = std::move(row);
   waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(first) + 1);
 }

@@ -31,7 +31,8 @@ struct SheetCell {
 // otherwise each row is a name and its value. Behind rows that cannot be names, or only could, a
 // row of three texts with a number right below one of them is the row of names. A table after an
 // empty row, in the same columns and without names of its own, goes on with the names of the one
-// before. Names in two rows, of which the upper one has merged cells, become one: "2024 Q1".
+// before. Names in two rows become one, "2024 Q1", where the upper one has merged cells, or two or
+// more groups with empty cells behind them over names of their own.
 class SheetRows {
  public:
   explicit SheetRows(TextBuilder& writer) : writer_(writer) {}
@@ -47,6 +48,7 @@ class SheetRows {
   using Row = std::vector<SheetCell>;
   enum class Header { kNone, kGuessed, kCertain };
   void Decide();
+  static bool SpreadGroups(const Row& names, Row& groups);
   void CombineNames();
   void Write(const Row& row);
   static Header Judge(const Row& names, const std::vector<Row>& rows, size_t first);
