@@ -10,9 +10,9 @@
 
 namespace {
 
-constexpr std::string_view kFormats[] = {"docx", "odt",   "pptx", "odp",     "xlsx", "ods", "epub",
-                                         "eml",  "ipynb", "csv",  "tsv",     "man",  "srt", "fb2",
-                                         "rst",  "adoc",  "org",  "docbook", "ics",  "vcf"};
+constexpr std::string_view kFormats[] = {
+    "docx", "odt", "pptx", "odp", "xlsx", "ods", "epub",    "eml", "ipynb", "csv",  "tsv",
+    "man",  "srt", "fb2",  "rst", "adoc", "org", "docbook", "ics", "vcf",   "latex"};
 constexpr size_t kNumFormats = sizeof kFormats / sizeof kFormats[0];
 
 std::string Related(const std::string& name, const std::string& target) {

@@ -102,6 +102,60 @@ TEST(MarkupTest, LongTextsTakeLinearTime) {
   }
 }
 
+// --- LaTeX ---------------------------------------------------------------------------------------
+
+TEST(LatexTest, SectionsAreHeadingsAndCommandsGo) {
+  EXPECT_EQ(
+      MarkupText("latex",
+                 "\\documentclass[a4paper]{article} % \\title{No}\n\\usepackage{x}\n"
+                 "\\title[Short]{The \\emph{Mill}\\thanks{Paid by A.}}\n\\author{Ann \\and Bo}\n"
+                 "\\newcommand{\\km}[1]{#1 kilometres}\n\\begin{document}\n\\maketitle\n"
+                 "\\begin{abstract}\nOld.\n\\end{abstract}\n\\section[x]{On the river}\\label{a}\n"
+                 "It cost 50\\,\\% of \\$9~--- ``much''. % a remark\nSee \\cite[p.~3]{k} and "
+                 "Section~\\ref{a}.\\footnote{In {\\bf 1820}.}\n\n\\subsection*{Wheel}\n"
+                 "{\\large Big} \\textbf{oak}.\n\\end{document}\nnot this"),
+      "# The Mill (Paid by A.)\n\nAnn Bo\n\n## Abstract\n\nOld.\n\n## On the river\n\n"
+      "It cost 50 % of $9 — “much”. See [k] and Section [a]. (In 1820.)\n\n### Wheel\n\n"
+      "Big oak.\n");
+  // A chapter of a book, which shows a document as an example.
+  EXPECT_EQ(MarkupText("latex",
+                       "\\chapter{One}\nText.\n\\begin{verbatim}\n\\begin{document}\n  \\a\n"
+                       "\\end{document}\n\\end{verbatim}\nMore.\n"),
+            "# One\n\nText.\n\n```\n\\begin{document}\n  \\a\n\\end{document}\n```\n\nMore.\n");
+}
+
+TEST(LatexTest, AccentsFormulasListsAndTables) {
+  EXPECT_EQ(MarkupText("latex",
+                       "M\\\"uller, \\'{e}t\\'e, \\c{c}a, \\v{S}koda, na\\\"{\\i}f, Stra\\ss e, "
+                       "\\O{}re, \\~nandu, \\H{o}\n"),
+            "Müller, été, ça, Škoda, naïf, Straße, Øre, ñandu, ő\n");
+  EXPECT_EQ(MarkupText("latex",
+                       "Let $a_1 < \\$5$ and \\(b\\).\n\\begin{equation*}\nx = \\frac{1}{2}\n"
+                       "\\end{equation*}\nEnd of $5.\n"),
+            "Let $a_1 < \\$5$ and $b$.\n\nx = \\frac{1}{2}\n\nEnd of $5.\n");
+  EXPECT_EQ(MarkupText("latex",
+                       "\\begin{itemize}\n  \\item One\n\\item[Two] is\n  long\n\\end{itemize}\n"),
+            "- One\n- Two: is\nlong\n");
+  EXPECT_EQ(
+      MarkupText("latex",
+                 "\\begin{tabular}{l|r@{}}\n\\hline\nCity & \\multicolumn{2}{c}{People} \\\\[2pt]"
+                 "\n\\cmidrule(lr){1-2}\nOslo\n & 717\\,710 & x\\\\\n\\end{tabular}\n"
+                 "\\caption{Sizes}\n"),
+      "City | People\nOslo | 717 710 | x\n\nSizes\n");
+  EXPECT_EQ(MarkupText("latex", "\\verb|a{b| \\url{http://x/~y} \\href{http://z}{here}\n"),
+            "a{b http://x/~y here (http://z)\n");
+}
+
+TEST(LatexTest, WhatNothingClosesIsReadInLinearTime) {
+  EXPECT_EQ(MarkupText("latex", "\\section{One\n\\textbf{two $ three\n"), "One\ntwo $ three\n");
+  for (const std::string_view part :
+       {"\\section{", "\\item[", "\\item[{]", "$", "$$x$", "{", "\\begin{verbatim}",
+        "\\footnote{a}", "\\footnote{", "\\begin{tabular}&", "%\\title", "\\'",
+        "\\begin{document}%", "``", "\\verb|", "\\href{"}) {
+    EXPECT_LT(SecondsToRead("latex", Repeated(part, 300'000)), 20) << part;
+  }
+}
+
 // --- DocBook -------------------------------------------------------------------------------------
 
 constexpr char kBook[] =

@@ -27,8 +27,8 @@ constexpr std::pair<std::string_view, Format> kFormats[] = {
     {"eml", Format::kMail},        {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
     {"tsv", Format::kTsv},         {"man", Format::kManPage},       {"srt", Format::kSubtitles},
     {"fb2", Format::kFictionBook}, {"rst", Format::kRst},           {"adoc", Format::kAsciiDoc},
-    {"org", Format::kOrg},         {"docbook", Format::kDocBook},   {"ics", Format::kCalendar},
-    {"vcf", Format::kContacts}};
+    {"org", Format::kOrg},         {"latex", Format::kLatex},       {"docbook", Format::kDocBook},
+    {"ics", Format::kCalendar},    {"vcf", Format::kContacts}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
     {".pdf", Format::kPdf},           {".rtf", Format::kRtf},
@@ -56,10 +56,11 @@ constexpr std::pair<std::string_view, Format> kEndings[] = {
     {".vtt", Format::kSubtitles},     {".fb2", Format::kFictionBook},
     {".rst", Format::kRst},           {".rst.txt", Format::kRst},
     {".adoc", Format::kAsciiDoc},     {".asciidoc", Format::kAsciiDoc},
-    {".org", Format::kOrg},           {".docbook", Format::kDocBook},
-    {".dbk", Format::kDocBook},       {".ics", Format::kCalendar},
-    {".ical", Format::kCalendar},     {".vcf", Format::kContacts},
-    {".vcard", Format::kContacts}};
+    {".org", Format::kOrg},           {".tex", Format::kLatex},
+    {".latex", Format::kLatex},       {".ltx", Format::kLatex},
+    {".docbook", Format::kDocBook},   {".dbk", Format::kDocBook},
+    {".ics", Format::kCalendar},      {".ical", Format::kCalendar},
+    {".vcf", Format::kContacts},      {".vcard", Format::kContacts}};
 
 // `lower` is in small letters, ASCII.
 bool StartsWithCaseless(std::string_view text, std::string_view lower) {
@@ -144,6 +145,7 @@ bool IsWrittenText(Format format) {
     case Format::kRst:
     case Format::kAsciiDoc:
     case Format::kOrg:
+    case Format::kLatex:
     case Format::kCalendar:
     case Format::kContacts:
       return true;

@@ -39,6 +39,7 @@ enum class Format {
   kRst,
   kAsciiDoc,
   kOrg,
+  kLatex,
   kDocBook,
   kCalendar,
   kContacts
@@ -46,7 +47,7 @@ enum class Format {
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
     "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
-    "tsv, man, srt, fb2, rst, adoc, org, docbook, ics or vcf";
+    "tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
@@ -64,8 +65,8 @@ inline constexpr std::string_view kEncodingLabels =
 // files and books by the parts of their zip file, mails by their headers and manual pages by their
 // macros, DocBook by its document type or first elements, calendars and address books by their
 // first line; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
-// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .rst, .adoc, .org, .1.gz and the
-// like for manual pages; in any case); else it is text.
+// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .rst, .adoc, .org, .tex, .1.gz
+// and the like for manual pages; in any case); else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {

@@ -40,6 +40,7 @@ constexpr Reader kReaders[] = {
     {"rst", ReadRestructuredText},
     {"adoc", ReadAsciiDoc},
     {"org", ReadOrg},
+    {"latex", ReadLatex},
     {"docbook", ReadDocBook},
     {"ics", ReadCalendar},
     {"vcf", ReadContacts}};

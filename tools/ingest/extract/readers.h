@@ -56,6 +56,10 @@ api::Result<Extracted> ReadRestructuredText(std::string_view bytes);
 api::Result<Extracted> ReadAsciiDoc(std::string_view bytes);
 api::Result<Extracted> ReadOrg(std::string_view bytes);
 
+// LaTeX: titles and sections as headings, tables by row, code, text without the commands that only
+// say how it looks. Formulas stay as they are written. Comments and definitions are left out.
+api::Result<Extracted> ReadLatex(std::string_view bytes);
+
 // DocBook 4 and 5: titles as headings, lists, tables by row, program text as code, footnotes behind
 // the paragraph that refers to them. Entities that the file declares with their text are read;
 // those of other files are counted in the note.

@@ -1,0 +1,627 @@
+// LaTeX (latexref.xyz): titles and sections, lists, tables by row, code. Commands that only say how
+// a text looks are taken off it; formulas stay as they are written.
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model/formats/text.h"
+#include "tools/ingest/characters.h"
+#include "tools/ingest/extract/markup_lines.h"
+#include "tools/ingest/extract/readers.h"
+#include "tools/ingest/letter_forms.h"
+
+namespace lectern::tools {
+namespace {
+
+struct LatexText {
+  std::string_view name, text;
+};
+// Commands that stand for a character or a word.
+constexpr LatexText kLatexCharacters[] = {{"ldots", "…"},
+                                          {"dots", "…"},
+                                          {"textellipsis", "…"},
+                                          {"textendash", "–"},
+                                          {"textemdash", "—"},
+                                          {"ss", "ß"},
+                                          {"ae", "æ"},
+                                          {"AE", "Æ"},
+                                          {"oe", "œ"},
+                                          {"OE", "Œ"},
+                                          {"o", "ø"},
+                                          {"O", "Ø"},
+                                          {"l", "ł"},
+                                          {"L", "Ł"},
+                                          {"aa", "å"},
+                                          {"AA", "Å"},
+                                          {"i", "ı"},
+                                          {"j", "ȷ"},
+                                          {"S", "§"},
+                                          {"P", "¶"},
+                                          {"copyright", "©"},
+                                          {"pounds", "£"},
+                                          {"euro", "€"},
+                                          {"texteuro", "€"},
+                                          {"EUR", "€"},
+                                          {"textbackslash", "\\"},
+                                          {"textasciitilde", "~"},
+                                          {"textasciicircum", "^"},
+                                          {"textbar", "|"},
+                                          {"textless", "<"},
+                                          {"textgreater", ">"},
+                                          {"textunderscore", "_"},
+                                          {"textquotesingle", "'"},
+                                          {"textquotedbl", "\""},
+                                          {"textquotedblleft", "“"},
+                                          {"textquotedblright", "”"},
+                                          {"textquoteleft", "‘"},
+                                          {"textquoteright", "’"},
+                                          {"guillemotleft", "«"},
+                                          {"guillemotright", "»"},
+                                          {"glqq", "„"},
+                                          {"grqq", "“"},
+                                          {"degree", "°"},
+                                          {"textdegree", "°"},
+                                          {"texttrademark", "™"},
+                                          {"textregistered", "®"},
+                                          {"textbullet", "•"},
+                                          {"textperiodcentered", "·"},
+                                          {"slash", "/"},
+                                          {"LaTeX", "LaTeX"},
+                                          {"TeX", "TeX"},
+                                          {"LaTeXe", "LaTeX2e"},
+                                          {"quad", " "},
+                                          {"qquad", " "},
+                                          {"space", " "},
+                                          {"enspace", " "},
+                                          {"thinspace", " "},
+                                          {"hfill", " "}};
+
+// Accents, which stand before their letter in LaTeX and behind it in Unicode.
+constexpr std::pair<char, uint32_t> kAccents[] = {
+    {'`', 0x300}, {'\'', 0x301}, {'^', 0x302}, {'~', 0x303}, {'=', 0x304},
+    {'u', 0x306}, {'.', 0x307},  {'"', 0x308}, {'r', 0x30A}, {'H', 0x30B},
+    {'v', 0x30C}, {'d', 0x323},  {'c', 0x327}, {'k', 0x328}, {'b', 0x331}};
+
+struct LatexLevel {
+  std::string_view name;
+  int level;
+};
+// Sections below the title. Books have parts and chapters, articles sections.
+constexpr LatexLevel kLatexLevels[] = {{"title", 1},     {"part", 1},        {"chapter", 1},
+                                       {"section", 2},   {"subsection", 3},  {"subsubsection", 4},
+                                       {"paragraph", 5}, {"subparagraph", 6}};
+
+// Commands that are left out with so many arguments behind the optional ones.
+constexpr LatexLevel kLeftOut[] = {{"label", 1},
+                                   {"index", 1},
+                                   {"glossary", 1},
+                                   {"vspace", 1},
+                                   {"hspace", 1},
+                                   {"includegraphics", 1},
+                                   {"bibliographystyle", 1},
+                                   {"bibliography", 1},
+                                   {"addbibresource", 1},
+                                   {"usepackage", 1},
+                                   {"RequirePackage", 1},
+                                   {"documentclass", 1},
+                                   {"usetikzlibrary", 1},
+                                   {"pagestyle", 1},
+                                   {"thispagestyle", 1},
+                                   {"pagenumbering", 1},
+                                   {"hypersetup", 1},
+                                   {"geometry", 1},
+                                   {"graphicspath", 1},
+                                   {"input", 1},
+                                   {"include", 1},
+                                   {"phantomsection", 0},
+                                   {"setlength", 2},
+                                   {"addtolength", 2},
+                                   {"setcounter", 2},
+                                   {"addtocounter", 2},
+                                   {"newcommand", 2},
+                                   {"renewcommand", 2},
+                                   {"providecommand", 2},
+                                   {"newenvironment", 3},
+                                   {"renewenvironment", 3},
+                                   {"newtheorem", 2},
+                                   {"DeclareMathOperator", 2},
+                                   {"addcontentsline", 3},
+                                   {"markboth", 2},
+                                   {"markright", 1},
+                                   {"color", 1},
+                                   {"textcolor", 1},
+                                   {"colorbox", 1},
+                                   {"fontsize", 2},
+                                   {"selectlanguage", 1},
+                                   {"foreignlanguage", 1},
+                                   {"multicolumn", 2},
+                                   {"multirow", 2},
+                                   {"cline", 1},
+                                   {"cmidrule", 1},
+                                   {"rule", 2},
+                                   {"specialrule", 3},
+                                   {"arrayrulecolor", 1},
+                                   {"rowcolor", 1},
+                                   {"cellcolor", 1},
+                                   {"rowcolors", 3},
+                                   {"parbox", 1},
+                                   {"makebox", 0},
+                                   {"raisebox", 1},
+                                   {"resizebox", 2},
+                                   {"scalebox", 1},
+                                   {"rotatebox", 1},
+                                   {"hyphenation", 1}};
+
+bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+template <typename Known>
+const Known* FindNamed(std::span<const Known> all, std::string_view name) {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [name](const Known& known) { return known.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// The name of an environment or command without the star of its other form.
+std::string_view WithoutStar(std::string_view name) {
+  return name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
+}
+
+// Those of packages, and the authors' own, which have such names.
+bool IsCodeEnvironment(std::string_view name) {
+  const std::string lower = Lower(WithoutStar(name));
+  return lower.find("verbatim") != lower.npos || lower.find("listing") != lower.npos ||
+         lower.ends_with("code") || IsOneOf(lower, {"minted", "alltt", "filecontents"});
+}
+bool IsMathEnvironment(std::string_view name) {
+  return IsOneOf(WithoutStar(name), {"equation", "align", "alignat", "gather", "multline",
+                                     "flalign", "eqnarray", "displaymath", "math"});
+}
+bool IsTableEnvironment(std::string_view name) {
+  return IsOneOf(WithoutStar(name),
+                 {"tabular", "tabularx", "tabulary", "longtable", "tabu", "supertabular", "array"});
+}
+
+// Reads a text once from its start to its end. Arguments of footnotes and titles are read by
+// readers of their own, to a depth.
+class LatexReader {
+ public:
+  LatexReader(std::string_view text, int depth)
+      : whole_(text), rest_(text), braces_(Braces(text)), depth_(depth) {}
+
+  Extracted ReadDocument() {
+    // A chapter of a book has none, and may show one as an example.
+    constexpr std::string_view kBegin = "\\begin{document}";
+    const size_t begin = FindCommand(kBegin);
+    const auto is_before = [&](const LatexLevel& known) {
+      const std::string section = "\\" + std::string(known.name) + "{";
+      return known.name != "title" && FindCommand(section) < begin;
+    };
+    has_preamble_ = begin != rest_.npos && std::ranges::none_of(kLatexLevels, is_before);
+    if (has_preamble_) {
+      const std::string_view preamble = rest_.substr(0, begin);
+      for (const std::string_view name : {"\\title", "\\author", "\\date"})
+        Preamble(preamble, name);
+      rest_.remove_prefix(begin + kBegin.size());
+    }
+    Read();
+    return writer_.Finish();
+  }
+
+  // The text in one line.
+  std::string ReadLine() {
+    is_one_line_ = true;
+    Read();
+    return CollapseSpace(line_, false);
+  }
+
+ private:
+  static constexpr int kMostDepth = 8;
+
+  // The place of a command that no comment holds.
+  size_t FindCommand(std::string_view command) const {
+    for (size_t at = rest_.find(command); at != rest_.npos;) {
+      const size_t line = rest_.substr(0, at).find_last_of("\r\n") + 1;  // 0 where there is none
+      if (rest_.substr(line, at - line).find('%') == rest_.npos) return at;
+      at = rest_.find(command, std::min(rest_.find_first_of("\r\n", at), rest_.size()));
+    }
+    return rest_.npos;
+  }
+
+  // Each brace that opens with the one that closes it, or the text's end; ascending.
+  static std::vector<std::pair<size_t, size_t>> Braces(std::string_view text) {
+    std::vector<std::pair<size_t, size_t>> all;
+    std::vector<size_t> open;  // indexes of `all`
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\\') {
+        ++i;
+      } else if (text[i] == '{') {
+        open.push_back(all.size());
+        all.emplace_back(i, text.size());
+      } else if (text[i] == '}' && !open.empty()) {
+        all[open.back()].second = i;
+        open.pop_back();
+      }
+    }
+    return all;
+  }
+
+  void Preamble(std::string_view preamble, std::string_view command) {
+    LatexReader reader(preamble, depth_);  // its braces are those of the preamble
+    const size_t at = reader.FindCommand(command);
+    if (at == preamble.npos) return;
+    reader.rest_.remove_prefix(at + command.size());
+    reader.SkipOptional();
+    const std::string text = Inner(reader.Argument());
+    if (command == "\\title") {
+      writer_.Heading(1, text);
+    } else if (!text.empty()) {
+      writer_.Line(text);
+      writer_.Line("");
+    }
+  }
+
+  // An argument's text, in one line.
+  std::string Inner(std::string_view argument) const {
+    return depth_ < kMostDepth ? LatexReader(argument, depth_ + 1).ReadLine()
+                               : std::string(argument);
+  }
+
+  void Read() {
+    while (!rest_.empty() && !is_ended_) {
+      const char c = rest_[0];
+      if (c == '\\') {
+        Command();
+      } else if (c == '%') {
+        Comment();
+      } else if (c == '$') {
+        Formula();
+      } else if (c == '\n' || c == '\r') {
+        LineEnd();
+      } else if (c == '{' || c == '}') {
+        rest_.remove_prefix(1);
+      } else if (c == '~') {
+        Put(" ", 1);
+      } else if (c == '&' && table_depth_ > 0) {
+        Put(" | ", 1);
+      } else if (rest_.starts_with("---")) {
+        Put("—", 3);
+      } else if (rest_.starts_with("--")) {
+        Put("–", 2);
+      } else if (rest_.starts_with("``")) {
+        Put("“", 2);
+      } else if (rest_.starts_with("''")) {
+        Put("”", 2);
+      } else if (c == '`') {
+        Put("‘", 1);
+      } else {
+        const size_t end = rest_.find_first_of("\\%$\n\r{}~&-`'", 1);
+        Put(rest_.substr(0, end), std::min(end, rest_.size()));
+      }
+    }
+    if (!is_one_line_) EndLine();
+  }
+
+  void Put(std::string_view text, size_t num_taken) {
+    line_ += text;
+    rest_.remove_prefix(num_taken);
+  }
+  // Ends a line of the text; an empty one ends a paragraph.
+  void EndLine() {
+    if (is_one_line_) {
+      line_ += ' ';
+      return;
+    }
+    writer_.Line(CollapseSpace(line_, false));
+    line_.clear();
+  }
+  void Gap() {
+    if (!is_one_line_ && !line_.empty()) EndLine();
+    if (!is_one_line_) writer_.Line("");
+  }
+
+  void LineEnd() {
+    rest_.remove_prefix(rest_.starts_with("\r\n") ? 2 : 1);
+    if (table_depth_ > 0) {
+      line_ += ' ';
+      return;
+    }
+    const bool is_gap = line_.find_first_not_of(" \t") == line_.npos;
+    // A line of commands alone, whose text is none, divides nothing.
+    if (is_gap && had_command_) {
+      line_.clear();
+    } else {
+      EndLine();
+    }
+    had_command_ = false;
+  }
+
+  // To the end of the line, which is no space then, nor are those at the start of the next one.
+  void Comment() {
+    const size_t end = std::min(rest_.find_first_of("\r\n"), rest_.size());
+    rest_.remove_prefix(end);
+    rest_.remove_prefix(rest_.starts_with("\r\n") ? 2 : std::min<size_t>(rest_.size(), 1));
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
+  }
+
+  // A formula with its marks: they tell it from the words around.
+  void Formula() {
+    const std::string_view mark = rest_.starts_with("$$") ? "$$" : "$";
+    size_t end = rest_.find(mark, mark.size());
+    while (end != rest_.npos && rest_[end - 1] == '\\') end = rest_.find(mark, end + 1);
+    const bool is_closed = end != rest_.npos && rest_.substr(0, end).find("\n\n") == rest_.npos;
+    if (!is_closed) return Put("$", 1);
+    Verbatim(end + mark.size());
+  }
+  // Takes so many bytes as they are, but for line ends.
+  void Verbatim(size_t size) {
+    for (const char c : rest_.substr(0, size)) line_ += c == '\n' || c == '\r' ? ' ' : c;
+    rest_.remove_prefix(size);
+  }
+
+  void SkipSpaces() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size())); }
+  // The place of the brace that closes the one at a place of the whole text; npos: nothing does.
+  size_t CloseOf(size_t brace) const {
+    const auto found =
+        std::lower_bound(braces_.begin(), braces_.end(), std::pair(brace, size_t{0}));
+    const bool is_closed =
+        found != braces_.end() && found->first == brace && found->second < whole_.size();
+    return is_closed ? found->second : whole_.npos;
+  }
+  // The text in braces, which are taken; empty where the next character is no brace, or nothing
+  // closes it.
+  std::string_view Braced() {
+    if (!rest_.starts_with('{')) return {};
+    const size_t at = whole_.size() - rest_.size(), close = CloseOf(at);
+    rest_.remove_prefix(1);
+    if (close == whole_.npos) return {};
+    rest_ = whole_.substr(close + 1);
+    return whole_.substr(at + 1, close - at - 1);
+  }
+  // The text in brackets, likewise, of the same paragraph. Brackets in braces are text.
+  std::string_view Bracketed() {
+    constexpr size_t kMostBytes = 4096;
+    if (!rest_.starts_with('[')) return {};
+    const size_t begin = whole_.size() - rest_.size();
+    if (next_bracket_ < begin) next_bracket_ = std::min(whole_.find(']', begin), whole_.size());
+    if (next_bracket_ - begin > kMostBytes) return {};
+    for (size_t i = begin + 1; i < std::min(whole_.size(), begin + kMostBytes); ++i) {
+      if (whole_[i] == '\\') {
+        ++i;
+      } else if (whole_[i] == '{') {
+        i = CloseOf(i);
+        if (i == whole_.npos) break;
+      } else if (whole_[i] == ']') {
+        rest_ = whole_.substr(i + 1);
+        return whole_.substr(begin + 1, i - begin - 1);
+      } else if (whole_[i] == '\n' && whole_.substr(i + 1).starts_with('\n')) {
+        break;
+      }
+    }
+    return {};
+  }
+  void SkipOptional() {
+    for (size_t before = 0; rest_.size() != before;) {
+      before = rest_.size();
+      (void)Bracketed();
+    }
+  }
+  // What stands in braces, or the next character or command.
+  std::string_view Argument() {
+    SkipSpaces();
+    if (rest_.starts_with('{')) return Braced();
+    size_t size = std::min<size_t>(rest_.size(), 1);
+    if (rest_.starts_with('\\')) {
+      size = 1 + std::max<size_t>(1, NameSize(rest_.substr(1)));
+    } else {
+      while (size < rest_.size() && (static_cast<uint8_t>(rest_[size]) & 0xC0) == 0x80) ++size;
+    }
+    size = std::min(size, rest_.size());
+    const std::string_view argument = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return argument;
+  }
+  static size_t NameSize(std::string_view text) {
+    const auto is_letter = [](char c) { return IsAsciiLetter(c) || c == '@'; };
+    return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_letter) -
+                               text.begin());
+  }
+
+  void Command() {
+    rest_.remove_prefix(1);
+    const size_t size = NameSize(rest_);
+    if (size == 0) return Sign();
+    const std::string_view name = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    if (name.size() == 1) {
+      for (const auto& [accent, mark] : kAccents) {
+        const bool is_letter = IsAsciiLetter(accent);
+        if (is_letter && name[0] == accent && (rest_.starts_with('{') || rest_.starts_with(' ')))
+          return Accented(mark);
+      }
+    }
+    if (const auto* known = FindNamed<LatexText>(kLatexCharacters, name)) {
+      SkipSpaces();
+      if (rest_.starts_with("{}")) rest_.remove_prefix(2);
+      return Put(known->text, 0);
+    }
+    if (rest_.starts_with('*')) rest_.remove_prefix(1);
+    had_command_ = true;
+    if (const auto* known = FindNamed<LatexLevel>(kLatexLevels, name)) return Section(*known);
+    if (name == "begin") return Begin(std::string(Argument()));
+    if (name == "end") return End(std::string(Argument()));
+    Named(name);
+  }
+
+  void Section(const LatexLevel& known) {
+    SkipSpaces();
+    SkipOptional();
+    const std::string title = Inner(Argument());
+    if (is_one_line_) return Put(title, 0);
+    if (!line_.empty()) EndLine();
+    writer_.Heading(known.level, title);
+  }
+
+  // A command that is no letter: an accent, a space, or the letter itself.
+  void Sign() {
+    if (rest_.empty()) return;
+    const char sign = rest_[0];
+    rest_.remove_prefix(1);
+    for (const auto& [accent, mark] : kAccents) {
+      if (sign == accent && !IsAsciiLetter(accent)) return Accented(mark);
+    }
+    if (sign == '\\') {
+      if (rest_.starts_with('*')) rest_.remove_prefix(1);
+      SkipOptional();
+      had_command_ = true;
+      return EndLine();
+    }
+    if (sign == '(' || sign == '[') {
+      const std::string_view close = sign == '(' ? "\\)" : "\\]";
+      const size_t end = std::min(rest_.find(close), rest_.size());
+      line_ += '$';
+      Verbatim(end);
+      line_ += '$';
+      return rest_.remove_prefix(std::min(close.size(), rest_.size()));
+    }
+    if (sign == '-' || sign == '/' || sign == '!' || sign == ')' || sign == ']') return;
+    const bool is_space = sign == ' ' || sign == ',' || sign == ';' || sign == ':' || sign == '>';
+    line_ += is_space || sign == '\n' || sign == '\r' ? ' ' : sign;
+  }
+
+  void Accented(uint32_t mark) {
+    const std::string letter = Inner(Argument());
+    std::vector<uint32_t> characters = CodePoints(letter == "ı"   ? "i"
+                                                  : letter == "ȷ" ? "j"
+                                                                  : letter);
+    characters.insert(characters.begin() + std::min<ptrdiff_t>(1, std::ssize(characters)), mark);
+    if (!letter.empty()) line_ += PlainLetters(characters);
+  }
+
+  void Named(std::string_view name) {
+    if (name == "par") return Gap();
+    if (name == "newline" || name == "linebreak" || name == "tabularnewline") return EndLine();
+    if (name == "item") {
+      SkipSpaces();
+      const std::string label = Inner(Bracketed());
+      if (line_.find_last_not_of(" \t") != line_.npos) EndLine();
+      if (!is_one_line_) line_.clear();
+      line_ += "- " + label + (label.empty() ? "" : ": ");
+    } else if (name == "footnote" || name == "thanks") {
+      SkipOptional();
+      Put(" (" + Inner(Argument()) + ")", 0);
+    } else if (name == "caption") {
+      SkipOptional();
+      Gap();
+    } else if (name == "verb" || name == "lstinline") {
+      if (rest_.empty()) return;
+      const size_t end = rest_.find(rest_[0] == '{' ? '}' : rest_[0], 1);
+      if (end == rest_.npos) return;
+      Put(rest_.substr(1, end - 1), end + 1);
+    } else if (name == "url" || name == "path" || name == "nolinkurl") {
+      Put(Argument(), 0);
+    } else if (name == "href") {
+      const std::string_view address = Argument();
+      const std::string text = Inner(Argument());
+      Put(text + (text.find(address) == text.npos ? " (" + std::string(address) + ")" : ""), 0);
+    } else if (name == "bibitem") {
+      SkipOptional();
+      Gap();
+      Put("[" + std::string(Argument()) + "] ", 0);
+    } else if (name.find("cite") != name.npos || name.ends_with("ref")) {
+      SkipOptional();
+      Put("[" + std::string(Argument()) + "]", 0);
+    } else if (const auto* left_out = FindNamed<LatexLevel>(kLeftOut, name)) {
+      SkipOptional();
+      if (name == "cmidrule" && rest_.starts_with('('))
+        rest_.remove_prefix(std::min(rest_.find(')'), rest_.size() - 1) + 1);
+      for (int i = 0; i < left_out->level; ++i) {
+        (void)Argument();
+        if (i + 1 < left_out->level) SkipOptional();
+      }
+    } else if (name == "ExplSyntaxOn") {  // a part of a program, up to its end
+      const size_t end = rest_.find("\\ExplSyntaxOff");
+      if (end != rest_.npos) rest_.remove_prefix(end);
+    } else if (name == "def" || name == "let" || name == "gdef" || name == "edef") {
+      const size_t end = rest_.find_first_of("{\n");
+      rest_.remove_prefix(std::min(end, rest_.size()));
+      (void)Braced();
+    } else {
+      // A name of a font, a size or of the author's own: the text in its braces stays. One space
+      // behind a name only ends it.
+      SkipOptional();
+      if (rest_.starts_with(' ')) rest_.remove_prefix(1);
+    }
+  }
+
+  // Takes the text up to the end of an environment, with the command that ends it.
+  std::string_view Environment(const std::string& name) {
+    const std::string end = "\\end{" + name + "}";
+    const size_t at = rest_.find(end);
+    const std::string_view text = rest_.substr(0, at);
+    rest_.remove_prefix(at == rest_.npos ? rest_.size() : at + end.size());
+    return text;
+  }
+
+  void Begin(const std::string& name) {
+    if (IsCodeEnvironment(name)) {
+      SkipOptional();
+      if (name == "minted" || name.starts_with("filecontents")) (void)Argument();
+      std::string_view text = Environment(name);
+      if (is_one_line_) return Put(text, 0);
+      if (!line_.empty()) EndLine();
+      text.remove_prefix(std::min(text.find_first_not_of("\r\n"), text.size()));
+      writer_.Code(MarkupLines(text));
+    } else if (name == "comment") {
+      (void)Environment(name);
+    } else if (IsMathEnvironment(name)) {
+      Gap();
+      for (const char c : Environment(name)) line_ += c == '\n' || c == '\r' ? ' ' : c;
+      Gap();
+    } else if (IsTableEnvironment(name)) {
+      Gap();
+      ++table_depth_;
+      const bool has_width = IsOneOf(name, {"tabular*", "tabularx", "tabulary"});
+      if (has_width) (void)Argument();
+      SkipOptional();
+      (void)Argument();
+    } else {
+      Gap();
+      SkipOptional();
+      const bool has_argument = IsOneOf(name, {"minipage", "multicols", "thebibliography",
+                                               "wrapfigure", "adjustbox", "subfigure"});
+      if (has_argument) (void)Argument();
+      if (name == "wrapfigure") (void)Argument();
+      if (name == "abstract" && !is_one_line_) writer_.Heading(2, "Abstract");
+    }
+  }
+  void End(const std::string& name) {
+    if (IsTableEnvironment(name) && table_depth_ > 0) --table_depth_;
+    if (name == "document" && has_preamble_) is_ended_ = true;
+    Gap();
+  }
+
+  const std::string_view whole_;
+  std::string_view rest_;  // of it
+  const std::vector<std::pair<size_t, size_t>> braces_;
+  size_t next_bracket_ = 0;  // the first one that closes, behind the last one that opened
+  const int depth_;
+  MarkupWriter writer_;
+  std::string line_;  // the one that is written
+  int table_depth_ = 0;
+  bool is_one_line_ = false, has_preamble_ = false, is_ended_ = false;
+  bool had_command_ = false;  // in the line that is read
+};
+
+}  // namespace
+
+api::Result<Extracted> ReadLatex(std::string_view bytes) {
+  const std::string clean = CleanUtf8(bytes).text;
+  return LatexReader(clean, 0).ReadDocument();
+}
+
+}  // namespace lectern::tools
