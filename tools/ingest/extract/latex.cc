@@ -1,190 +1,20 @@
 // LaTeX (latexref.xyz): titles and sections, lists, tables by row, code. Commands that only say how
 // a text looks are taken off it; formulas stay as they are written.
 #include <algorithm>
-#include <map>
-#include <span>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
+#include "tools/ingest/extract/latex_names.h"
 #include "tools/ingest/extract/markup_lines.h"
 #include "tools/ingest/extract/readers.h"
 #include "tools/ingest/letter_forms.h"
 
 namespace lectern::tools {
 namespace {
-
-struct LatexText {
-  std::string_view name, text;
-};
-// Commands that stand for a character or a word.
-constexpr LatexText kLatexCharacters[] = {{"ldots", "…"},
-                                          {"dots", "…"},
-                                          {"textellipsis", "…"},
-                                          {"textendash", "–"},
-                                          {"textemdash", "—"},
-                                          {"ss", "ß"},
-                                          {"ae", "æ"},
-                                          {"AE", "Æ"},
-                                          {"oe", "œ"},
-                                          {"OE", "Œ"},
-                                          {"o", "ø"},
-                                          {"O", "Ø"},
-                                          {"l", "ł"},
-                                          {"L", "Ł"},
-                                          {"aa", "å"},
-                                          {"AA", "Å"},
-                                          {"i", "ı"},
-                                          {"j", "ȷ"},
-                                          {"S", "§"},
-                                          {"P", "¶"},
-                                          {"copyright", "©"},
-                                          {"pounds", "£"},
-                                          {"euro", "€"},
-                                          {"texteuro", "€"},
-                                          {"EUR", "€"},
-                                          {"textbackslash", "\\"},
-                                          {"textasciitilde", "~"},
-                                          {"textasciicircum", "^"},
-                                          {"textbar", "|"},
-                                          {"textless", "<"},
-                                          {"textgreater", ">"},
-                                          {"textunderscore", "_"},
-                                          {"textquotesingle", "'"},
-                                          {"textquotedbl", "\""},
-                                          {"textquotedblleft", "“"},
-                                          {"textquotedblright", "”"},
-                                          {"textquoteleft", "‘"},
-                                          {"textquoteright", "’"},
-                                          {"guillemotleft", "«"},
-                                          {"guillemotright", "»"},
-                                          {"glqq", "„"},
-                                          {"grqq", "“"},
-                                          {"degree", "°"},
-                                          {"textdegree", "°"},
-                                          {"texttrademark", "™"},
-                                          {"textregistered", "®"},
-                                          {"textbullet", "•"},
-                                          {"textperiodcentered", "·"},
-                                          {"slash", "/"},
-                                          {"LaTeX", "LaTeX"},
-                                          {"TeX", "TeX"},
-                                          {"LaTeXe", "LaTeX2e"},
-                                          {"quad", " "},
-                                          {"qquad", " "},
-                                          {"space", " "},
-                                          {"enspace", " "},
-                                          {"thinspace", " "},
-                                          {"hfill", " "}};
-
-// Accents, which stand before their letter in LaTeX and behind it in Unicode.
-constexpr std::pair<char, uint32_t> kAccents[] = {
-    {'`', 0x300}, {'\'', 0x301}, {'^', 0x302}, {'~', 0x303}, {'=', 0x304},
-    {'u', 0x306}, {'.', 0x307},  {'"', 0x308}, {'r', 0x30A}, {'H', 0x30B},
-    {'v', 0x30C}, {'d', 0x323},  {'c', 0x327}, {'k', 0x328}, {'b', 0x331}};
-
-struct LatexLevel {
-  std::string_view name;
-  int level;
-};
-// Sections below the title. Books have parts and chapters, articles sections.
-constexpr LatexLevel kLatexLevels[] = {{"title", 1},     {"part", 1},        {"chapter", 1},
-                                       {"section", 2},   {"subsection", 3},  {"subsubsection", 4},
-                                       {"paragraph", 5}, {"subparagraph", 6}};
-
-// Commands that are left out with so many arguments behind the optional ones.
-constexpr LatexLevel kLeftOut[] = {{"label", 1},
-                                   {"index", 1},
-                                   {"glossary", 1},
-                                   {"vspace", 1},
-                                   {"hspace", 1},
-                                   {"includegraphics", 1},
-                                   {"bibliographystyle", 1},
-                                   {"bibliography", 1},
-                                   {"addbibresource", 1},
-                                   {"usepackage", 1},
-                                   {"RequirePackage", 1},
-                                   {"documentclass", 1},
-                                   {"usetikzlibrary", 1},
-                                   {"pagestyle", 1},
-                                   {"thispagestyle", 1},
-                                   {"pagenumbering", 1},
-                                   {"hypersetup", 1},
-                                   {"geometry", 1},
-                                   {"graphicspath", 1},
-                                   {"input", 1},
-                                   {"include", 1},
-                                   {"phantomsection", 0},
-                                   {"setlength", 2},
-                                   {"addtolength", 2},
-                                   {"setcounter", 2},
-                                   {"addtocounter", 2},
-                                   {"newcommand", 2},
-                                   {"renewcommand", 2},
-                                   {"providecommand", 2},
-                                   {"newenvironment", 3},
-                                   {"renewenvironment", 3},
-                                   {"newtheorem", 2},
-                                   {"DeclareMathOperator", 2},
-                                   {"addcontentsline", 3},
-                                   {"markboth", 2},
-                                   {"markright", 1},
-                                   {"color", 1},
-                                   {"textcolor", 1},
-                                   {"colorbox", 1},
-                                   {"fontsize", 2},
-                                   {"selectlanguage", 1},
-                                   {"foreignlanguage", 1},
-                                   {"multicolumn", 2},
-                                   {"multirow", 2},
-                                   {"cline", 1},
-                                   {"cmidrule", 1},
-                                   {"rule", 2},
-                                   {"specialrule", 3},
-                                   {"arrayrulecolor", 1},
-                                   {"rowcolor", 1},
-                                   {"cellcolor", 1},
-                                   {"rowcolors", 3},
-                                   {"parbox", 1},
-                                   {"makebox", 0},
-                                   {"raisebox", 1},
-                                   {"resizebox", 2},
-                                   {"scalebox", 1},
-                                   {"rotatebox", 1},
-                                   {"hyphenation", 1}};
-
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-template <typename Known>
-const Known* FindNamed(std::span<const Known> all, std::string_view name) {
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [name](const Known& known) { return known.name == name; });
-  return found == all.end() ? nullptr : &*found;
-}
-
-// The name of an environment or command without the star of its other form.
-std::string_view WithoutStar(std::string_view name) {
-  return name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
-}
-
-// Those of packages, and the authors' own, which have such names.
-bool IsCodeEnvironment(std::string_view name) {
-  const std::string lower = Lower(WithoutStar(name));
-  return lower.find("verbatim") != lower.npos || lower.find("listing") != lower.npos ||
-         lower.ends_with("code") || IsOneOf(lower, {"minted", "alltt", "filecontents"});
-}
-bool IsMathEnvironment(std::string_view name) {
-  return IsOneOf(WithoutStar(name), {"equation", "align", "alignat", "gather", "multline",
-                                     "flalign", "eqnarray", "displaymath", "math"});
-}
-bool IsTableEnvironment(std::string_view name) {
-  return IsOneOf(WithoutStar(name),
-                 {"tabular", "tabularx", "tabulary", "longtable", "tabu", "supertabular", "array"});
-}
 
 // Reads a text once from its start to its end. Arguments of footnotes and titles are read by
 // readers of their own, to a depth.
@@ -197,11 +27,8 @@ class LatexReader {
     // A chapter of a book has none, and may show one as an example.
     constexpr std::string_view kBegin = "\\begin{document}";
     const size_t begin = FindCommand(kBegin);
-    const auto is_before = [&](const LatexLevel& known) {
-      const std::string section = "\\" + std::string(known.name) + "{";
-      return known.name != "title" && FindCommand(section) < begin;
-    };
-    has_preamble_ = begin != rest_.npos && std::ranges::none_of(kLatexLevels, is_before);
+    const auto is_before = [&](std::string_view section) { return FindCommand(section) < begin; };
+    has_preamble_ = begin != rest_.npos && std::ranges::none_of(kLatexSections, is_before);
     if (has_preamble_) {
       const std::string_view preamble = rest_.substr(0, begin);
       for (const std::string_view name : {"\\title", "\\author", "\\date"})
@@ -410,7 +237,7 @@ class LatexReader {
       (void)Bracketed();
     }
   }
-  // What stands in braces, or the next character or command.
+  // The text in braces, or the next character or command.
   std::string_view Argument() {
     SkipSpaces();
     if (rest_.starts_with('{')) return Braced();
@@ -438,32 +265,29 @@ class LatexReader {
     const std::string_view name = rest_.substr(0, size);
     rest_.remove_prefix(size);
     if (name.size() == 1) {
-      for (const auto& [accent, mark] : kAccents) {
-        const bool is_letter = IsAsciiLetter(accent);
-        if (is_letter && name[0] == accent && (rest_.starts_with('{') || rest_.starts_with(' ')))
-          return Accented(mark);
-      }
+      const uint32_t mark = LatexAccent(name[0]);
+      if (mark != 0 && (rest_.starts_with('{') || rest_.starts_with(' '))) return Accented(mark);
     }
-    if (const auto* known = FindNamed<LatexText>(kLatexCharacters, name)) {
+    if (const std::string_view text = LatexCharacters(name); !text.empty()) {
       SkipSpaces();
       if (rest_.starts_with("{}")) rest_.remove_prefix(2);
-      return Put(known->text, 0);
+      return Put(text, 0);
     }
     if (rest_.starts_with('*')) rest_.remove_prefix(1);
     had_command_ = true;
-    if (const auto* known = FindNamed<LatexLevel>(kLatexLevels, name)) return Section(*known);
+    if (const int level = LatexLevel(name)) return Section(level);
     if (name == "begin") return Begin(std::string(Argument()));
     if (name == "end") return End(std::string(Argument()));
     Named(name);
   }
 
-  void Section(const LatexLevel& known) {
+  void Section(int level) {
     SkipSpaces();
     SkipOptional();
     const std::string title = Inner(Argument());
     if (is_one_line_) return Put(title, 0);
     if (!line_.empty()) EndLine();
-    writer_.Heading(known.level, title);
+    writer_.Heading(level, title);
   }
 
   // A command that is no letter: an accent, a space, or the letter itself.
@@ -471,9 +295,7 @@ class LatexReader {
     if (rest_.empty()) return;
     const char sign = rest_[0];
     rest_.remove_prefix(1);
-    for (const auto& [accent, mark] : kAccents) {
-      if (sign == accent && !IsAsciiLetter(accent)) return Accented(mark);
-    }
+    if (const uint32_t mark = LatexAccent(sign)) return Accented(mark);
     if (sign == '\\') {
       if (rest_.starts_with('*')) rest_.remove_prefix(1);
       SkipOptional();
@@ -535,13 +357,13 @@ class LatexReader {
     } else if (name.find("cite") != name.npos || name.ends_with("ref")) {
       SkipOptional();
       Put("[" + std::string(Argument()) + "]", 0);
-    } else if (const auto* left_out = FindNamed<LatexLevel>(kLeftOut, name)) {
+    } else if (const std::optional<int> num_arguments = LatexArgumentsLeftOut(name)) {
       SkipOptional();
       if (name == "cmidrule" && rest_.starts_with('('))
         rest_.remove_prefix(std::min(rest_.find(')'), rest_.size() - 1) + 1);
-      for (int i = 0; i < left_out->level; ++i) {
+      for (int i = 0; i < *num_arguments; ++i) {
         (void)Argument();
-        if (i + 1 < left_out->level) SkipOptional();
+        if (i + 1 < *num_arguments) SkipOptional();
       }
     } else if (name == "ExplSyntaxOn") {  // a part of a program, up to its end
       const size_t end = rest_.find("\\ExplSyntaxOff");
@@ -568,9 +390,13 @@ class LatexReader {
   }
 
   void Begin(const std::string& name) {
-    if (IsCodeEnvironment(name)) {
+    // Arguments of a table may be on both sides of what is in brackets.
+    for (int i = LatexEnvironmentArguments(name); i-- > 0;) {
       SkipOptional();
-      if (name == "minted" || name.starts_with("filecontents")) (void)Argument();
+      (void)Argument();
+    }
+    SkipOptional();
+    if (IsLatexCode(name)) {
       std::string_view text = Environment(name);
       if (is_one_line_) return Put(text, 0);
       if (!line_.empty()) EndLine();
@@ -578,29 +404,18 @@ class LatexReader {
       writer_.Code(MarkupLines(text));
     } else if (name == "comment") {
       (void)Environment(name);
-    } else if (IsMathEnvironment(name)) {
+    } else if (IsLatexFormula(name)) {
       Gap();
       for (const char c : Environment(name)) line_ += c == '\n' || c == '\r' ? ' ' : c;
       Gap();
-    } else if (IsTableEnvironment(name)) {
-      Gap();
-      ++table_depth_;
-      const bool has_width = IsOneOf(name, {"tabular*", "tabularx", "tabulary"});
-      if (has_width) (void)Argument();
-      SkipOptional();
-      (void)Argument();
     } else {
       Gap();
-      SkipOptional();
-      const bool has_argument = IsOneOf(name, {"minipage", "multicols", "thebibliography",
-                                               "wrapfigure", "adjustbox", "subfigure"});
-      if (has_argument) (void)Argument();
-      if (name == "wrapfigure") (void)Argument();
+      if (IsLatexTable(name)) ++table_depth_;
       if (name == "abstract" && !is_one_line_) writer_.Heading(2, "Abstract");
     }
   }
   void End(const std::string& name) {
-    if (IsTableEnvironment(name) && table_depth_ > 0) --table_depth_;
+    if (IsLatexTable(name) && table_depth_ > 0) --table_depth_;
     if (name == "document" && has_preamble_) is_ended_ = true;
     Gap();
   }
