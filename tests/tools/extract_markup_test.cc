@@ -249,6 +249,11 @@ TEST(DocBookTest, HostileEntities) {
                        "<!DOCTYPE book [<!ENTITY p SYSTEM '/etc/passwd'>]><book><para>x&p;y"
                        "&kde; &amp; <![CDATA[&a;]]></para></book>"),
             "xykde & &a;\n");
+  EXPECT_EQ(MarkupText("docbook", "<para>a&nbsp;b&eacute;&hellip;&copyright;&shy;c</para>"),
+            "a bé…copyrightc\n");
+  std::string names;
+  for (int i = 0; i < 100'000; ++i) names += "&n" + std::to_string(i) + ";";
+  EXPECT_LT(SecondsToRead("docbook", "<para>" + names + "</para>"), 5);
   EXPECT_EQ(Extract("docbook", "<book><para>Cut")->note,
             "the file is not well-formed XML, so that parts of it may be missing");
   EXPECT_TRUE(MarkupText("docbook", "no XML").starts_with("refused: is damaged"));

@@ -423,5 +423,30 @@ TEST(PdfSectionsTest, LeaderDotsThatTouchTheirTitle) {
       std::string::npos);
 }
 
+TEST(PdfSectionsTest, NumbersOfHeadingsWithoutAStop) {
+  EXPECT_EQ(TextOfPage(BlockBox(50, 100, {"2"}) + BlockBox(65, 100, {"The mill of Osk"}) +
+                       BlockBox(50, 120, {"It was built by five brothers."})),
+            "2 The mill of Osk\n\nIt was built by five brothers.\n");
+  // A number far from the text, one before a small letter, and two of a column.
+  for (const std::string& boxes :
+       {BlockBox(50, 100, {"2"}) + BlockBox(80, 100, {"The mill of Osk"}),
+        BlockBox(50, 100, {"2"}) + BlockBox(65, 100, {"mills of Osk"}),
+        BlockBox(50, 100, {"2", "3"}) + BlockBox(65, 100, {"The mill of Osk"})}) {
+    const std::string text =
+        TextOfPage(boxes + BlockBox(50, 140, {"It was built by five brothers."}));
+    EXPECT_EQ(text.find("2 The"), std::string::npos) << text;
+    EXPECT_EQ(text.find("2 mills"), std::string::npos) << text;
+  }
+}
+
+TEST(PdfSectionsTest, MarksOfNotesStandBeforeThem) {
+  const std::string mark = "<flow><block" + BoxPlaces(50, 699, 53, 706) + "><line" +
+                           BoxPlaces(50, 699, 53, 706) + "><word" + BoxPlaces(50, 699, 53, 706) +
+                           ">7</word></line></block></flow>";
+  EXPECT_EQ(TextOfPage(BlockBox(50, 100, {"The mill was built by five brothers."}) + mark +
+                       BlockBox(54, 700, {"See the register of Osk"})),
+            "The mill was built by five brothers.\n\n7 See the register of Osk\n");
+}
+
 }  // namespace
 }  // namespace lectern::tools

@@ -13,8 +13,9 @@ namespace lectern::tools {
 bool IsListMarker(std::string_view word);
 
 // Moves each line that is a section's number or a list marker alone, of a block that has nothing
-// else, to the front of the line that stands beside it on the right, at most 4 line heights away.
-// Any thread.
+// else, to the front of the line that stands beside it on the right, at most 4 line heights away. A
+// number without a stop ("2") must stand near a line in the same font that begins with a capital,
+// and the raised mark of a note right before the note. Any thread.
 void JoinMarkers(PdfPage& page);
 
 }  // namespace lectern::tools

@@ -1,11 +1,12 @@
 #include "tools/ingest/extract/docbook_entities.h"
 
-#include <libxml/HTMLparser.h>
-
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/html.h"
 
 namespace lectern::tools {
 namespace {
@@ -143,14 +144,31 @@ class EntityExpander {
     } else if (found != entities_.end()) {
       out_.num_outside += found->second.is_outside;
       Expand(found->second.text, depth + 1);
-    } else if (const htmlEntityDesc* const known =
-                   htmlEntityLookup(reinterpret_cast<const xmlChar*>(std::string(name).c_str()))) {
-      std::string character;
-      AppendUtf8(known->value, character);
-      Append(character, depth);
+    } else if (const std::string* const character = HtmlCharacter(name)) {
+      Append(*character, depth);
     } else {
       Append(name, depth);
     }
+  }
+
+  // The character that HTML has under a name, found once for each; nullptr: none.
+  const std::string* HtmlCharacter(std::string_view name) {
+    constexpr size_t kMostNames = 1000;  // that are looked up; HTML has 2,231
+    auto found = characters_.find(name);
+    if (found == characters_.end()) {
+      if (characters_.size() >= kMostNames) return nullptr;
+      found = characters_.emplace(name, LookUp(name)).first;
+    }
+    return found->second ? &*found->second : nullptr;
+  }
+  static std::optional<std::string> LookUp(std::string_view name) {
+    // Letters around it, as white space at the ends of a paragraph is left out.
+    auto text = ReadHtml("<p>x&" + std::string(name) + ";x</p>", {.keeps_all = true});
+    if (!text.ok() || text->size() < 3) return std::nullopt;
+    const std::string character = text->substr(1, text->size() - 3);
+    // "&copyright;" is a sign and "right;" in HTML.
+    if (character.find_first_of("&<;") != std::string::npos) return std::nullopt;
+    return character;
   }
 
   // Text that entities add is counted, so that a small file does not fill the memory.
@@ -163,6 +181,7 @@ class EntityExpander {
 
   ExpandedXml out_;
   std::map<std::string_view, Entity> entities_;
+  std::map<std::string_view, std::optional<std::string>> characters_;  // of HTML, by name
   size_t added_bytes_ = 0;
 };
 
