@@ -122,6 +122,43 @@ TEST(AnswerFieldsTest, MembersOfObjectsAreNamedWithThem) {
       "trees: Read the lease. What is the trees?");
 }
 
+// As pydantic writes Optional[Person], and others do.
+TEST(AnswerFieldsTest, ObjectsThatMayBeNullAreTakenApart) {
+  const std::string schema = ObjectOf(
+      R"("owner": {"anyOf": [{"$ref": "#/$defs/Person"}, {"type": "null"}], "default": null},
+         "tenant": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/Person"}], "title": "Tenant"},
+         "agent": {"allOf": [{"$ref": "#/$defs/Person"}], "description": "Of the owner."},
+         "guest": {"type": ["object", "null"], "properties": {"name": {"type": "string"}}},
+         "heir": {"type": "object", "nullable": true, "properties": {"name": {"type": "string"}}},
+         "other": {"anyOf": [{"$ref": "#/$defs/Person"}, {"type": "string"}]},
+         "large": {"anyOf": [{"$ref": "#/$defs/Person"}], "minProperties": 1})",
+      R"(, "$defs": {"Person": )" + ObjectOf(R"("name": {"type": "string"})") + "}");
+  const std::vector<AnswerField> fields = SplitIntoFields(schema, kWhole);
+  std::string all;
+  for (const AnswerField& field : fields) {
+    all += field.key + (field.members.empty() ? "" : "[]") + (field.may_be_null ? "n " : " ");
+  }
+  EXPECT_EQ(all, "owner[]n tenant[]n agent[] guest[]n heir[]n other large ");
+  EXPECT_EQ(fields.front().members.front().question, "Read the lease. What is the owner name?");
+  EXPECT_EQ(
+      QuestionsOf(R"({"$ref": "#/definitions/Lease", "definitions": {"Lease": )" +
+                  ObjectOf(R"("rent": {"type": "string"}, "pets": {"type": "string"})") + "}}"),
+      "rent: Read the lease. What is the rent?; pets: Read the lease. What is the pets?");
+}
+
+// A person's friend is a person, whose friend is a value.
+TEST(AnswerFieldsTest, ObjectsWithinThemselvesAreValues) {
+  for (const std::string friends :
+       {R"({"$ref": "#/$defs/P"})", R"({"anyOf": [{"$ref": "#/$defs/P"}, {"type": "null"}]})"}) {
+    EXPECT_EQ(QuestionsOf(R"({"$defs": {"P": {"type": "object", "properties": {
+                  "name": {"type": "string"}, "friend": )" +
+                          friends + R"(}}},
+                  "type": "object", "properties": {"one": {"$ref": "#/$defs/P"}}})"),
+              "one: [name: Read the lease. What is the one name?; "
+              "friend: Read the lease. What is the one friend?]");
+  }
+}
+
 // Their properties do not say all about them, or they are no objects.
 TEST(AnswerFieldsTest, OtherSchemasAreNotTakenApart) {
   const std::string two = R"("a": {"type": "string"}, "b": {"type": "string"})";
@@ -135,10 +172,10 @@ TEST(AnswerFieldsTest, OtherSchemasAreNotTakenApart) {
       ObjectOf(R"("a": {"const": 1}, "b": {"type": "null"})"),
       ObjectOf(R"("a": {"type": "string"}, "b": {"$ref": "#/properties/a"})"),
       ObjectOf(R"("a": {"type": "string"}, "b": {"type": "strange"})"),
-      // A person has a friend, who is a person.
-      R"({"$defs": {"P": {"type": "object", "properties": {"friend": {"$ref": "#/$defs/P"},
-            "name": {"type": "string"}}}}, "type": "object", "properties":
-            {"one": {"$ref": "#/$defs/P"}, "two": {"$ref": "#/$defs/P"}}})"};
+      // A person has a friend, who is a person, and so on.
+      R"({"$defs": {"P": {"type": "object", "properties": {"friend": {"$ref": "#/$defs/P"}},
+            "required": ["friend"]}}, "type": "object", "properties":
+            {"one": {"$ref": "#/$defs/P"}, "two": {"type": "string"}}})"};
   for (const std::string& schema : schemas) {
     EXPECT_TRUE(SplitIntoFields(schema, kWhole).empty()) << schema;
   }
