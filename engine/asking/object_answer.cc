@@ -465,9 +465,11 @@ class FieldAsker {
         LECTERN_ASSIGN(said, Ask(field.question, field.schema, room));
         if (!said) return true;
         value = said->answer.text;
-      } else if (said->answer.finish_reason == "length") {
-        said->answer.finish_reason = "stop", said->answer.stopped_by = "end";
       }
+    }
+    // The value is whole, however the text ended that it stands for or was read out of.
+    if (value != said->answer.text && said->answer.finish_reason == "length") {
+      said->answer.finish_reason = "stop", said->answer.stopped_by = "end";
     }
     if (is_unanswered && !is_null) object_.AddUnanswered(field.key);
     if (!is_unanswered) object_.Release();

@@ -134,7 +134,8 @@ TEST_P(JsonAnswersTest, BeginWithThePlainAnswerOfAModelThatKnowsNoOther) {
 TEST_P(JsonAnswersTest, AskForEachValueByItself) {
   constexpr std::string_view kTwo =
       R"({"type": "object", "properties": {
-          "place": {"type": "string", "description": "Where does the committee meet?"},
+          "place": {"type": "string", "maxLength": 40,
+                    "description": "Where does the committee meet?"},
           "is_old": {"type": "boolean", "description": "Is the mill old?"},
           "count": {"type": "integer", "description": "How many members are there?"}},
           "required": ["place", "is_old", "count"]})";
@@ -151,7 +152,8 @@ TEST_P(JsonAnswersTest, AskForEachValueByItself) {
   if (count.empty()) count = alone(how_many, integer);
   const std::string is_old = alone("Is the mill old?", R"({"enum": ["Yes", "No"]})");
   const std::string expected =
-      R"({"place": )" + alone("Where does the committee meet?", R"({"type": "string"})") +
+      R"({"place": )" +
+      alone("Where does the committee meet?", R"({"type": "string", "maxLength": 40})") +
       R"(, "is_old": )" + (is_old == R"("Yes")" ? "true" : "false") + R"(, "count": )" + count +
       "}";
   const auto session = indexed_.Open();
