@@ -138,7 +138,7 @@ class ObjectAnswer {
     std::string key;        // in quotes
     bool is_given = false;  // the object has the value that it gives
   };
-  // What Drop goes back to.
+  // The state to which Drop goes back.
   struct Mark {
     size_t text;
     uint64_t answer_tokens, forced_tokens;
