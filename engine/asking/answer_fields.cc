@@ -339,9 +339,9 @@ bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& reso
   }
   field.only_value = field.may_be_null ? "" : grammar->OnlyText();
   const auto has = [&](std::string_view text) { return grammar->Has(text); };
-  field.is_yes_or_no = has("true") && has("false") && !has("0") && !has("\"\"") && !has("null");
-  if (field.is_yes_or_no) field.schema = R"({"enum": ["Yes", "No"]})";
-  field.is_read = !field.is_yes_or_no && IsReadOutOfText(*grammar);
+  const bool is_yes_or_no =
+      has("true") && has("false") && !has("0") && !has("\"\"") && !has("null");
+  field.is_read = IsReadOutOfText(*grammar);
   const std::string* description = StringOf(schema, "description");
   if (!description) description = StringOf(resolved, "description");
   // pydantic makes titles of keys.
@@ -349,7 +349,7 @@ bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& reso
   if (!description && title && InSmallLetters(*title) != InSmallLetters(WordsOfKey(field.key))) {
     description = title;
   }
-  field.question = QuestionFor(question_, words, description, field.is_yes_or_no);
+  field.question = QuestionFor(question_, words, description, is_yes_or_no);
   return true;
 }
 

@@ -23,9 +23,6 @@ struct AnswerField {
   // The value is neither any text nor a list or an object: the model is asked for a text, out of
   // which the value is read (ValueOfText). Where that fails the answer is kept to `schema`.
   bool is_read = false;
-  // Either true or false. The schema has "Yes" and "No" in their place, which are words of an
-  // answer.
-  bool is_yes_or_no = false;
 };
 
 // Models that were taught plain answers alone put all that they have to say into the first string

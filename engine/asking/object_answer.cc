@@ -473,8 +473,6 @@ class FieldAsker {
     }
     if (is_unanswered && !is_null) object_.AddUnanswered(field.key);
     if (!is_unanswered) object_.Release();
-    if (field.is_yes_or_no && value == "\"Yes\"") value = "true";
-    if (field.is_yes_or_no && value == "\"No\"") value = "false";
     object_.WriteValue(key, field.key, value, !is_null, std::move(said->answer), said->told);
     return true;
   }

@@ -112,6 +112,34 @@ std::string ChoiceIn(const std::vector<std::string>& choices, std::string_view t
   return is_only ? QuotedJson(*longest->choice) : "";
 }
 
+// --- yes and no ---------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 9> kYes = {"yes", "true", "ja",  "oui", "sí",
+                                                  "sì",  "sim",  "tak", "да"};
+constexpr std::array<std::string_view, 9> kNo = {"no",  "false", "nein", "non", "não",
+                                                 "nee", "nie",   "нет",  "nej"};
+// "Isn't" is scanned as "isn t".
+constexpr std::array<std::string_view, 25> kNegations = {
+    "not",   "no",     "never",  "cannot", "none", "neither", "nor", "nicht",  "kein",
+    "keine", "keinen", "keinem", "keiner", "nie",  "niemals", "pas", "jamais", "nunca",
+    "não",   "niet",   "geen",   "nooit",  "не",   "нет",     "t"};
+
+bool IsNegated(std::string_view spaced) {
+  return std::ranges::any_of(kNegations, [&](std::string_view word) {
+    return spaced.find(" " + std::string(word) + " ") != spaced.npos;
+  });
+}
+
+// Whether a text affirms what the question asks; nothing: it has no words.
+std::optional<bool> Affirms(std::string_view question, std::string_view text) {
+  const std::string spaced = SpacedWords(text);
+  if (spaced == " ") return std::nullopt;
+  const std::string_view first = std::string_view(spaced).substr(1, spaced.find(' ', 1) - 1);
+  if (std::ranges::find(kYes, first) != kYes.end()) return true;
+  if (std::ranges::find(kNo, first) != kNo.end()) return false;
+  return IsNegated(spaced) == IsNegated(SpacedWords(question));
+}
+
 // --- numbers ------------------------------------------------------------------------------------
 
 // A decimal number: digits, the last `scale` of them behind the point.
@@ -476,6 +504,10 @@ std::string ValueOfText(std::string_view schema, std::string_view question, std:
       std::ranges::stable_partition(numbers, IsYearNumber);
     }
     if (!numbers.empty()) return numbers.front();
+  }
+  if (grammar->Has("true") && grammar->Has("false")) {
+    const std::optional<bool> affirms = Affirms(question, text);
+    return !affirms ? "" : *affirms ? "true" : "false";
   }
   const std::string date = DateFinder(lexemes).First();
   if (!date.empty() && grammar->Has(QuotedJson(date))) return QuotedJson(date);

@@ -12,6 +12,8 @@ namespace lectern {
 //
 //  - one of several strings (enum, const): the one whose words stand in the text, the longest of
 //    those that overlap, or the only one that has all words of the text; not where two stand apart;
+//  - true and false: by "yes" or "no" at the beginning, else by whether the text is negated as the
+//    question is, in several languages: models often answer with a sentence of the document;
 //  - numbers: in digits of several scripts, with signs, commas and scales ("1.9 billion"), or in
 //    English words ("more than nine hundred"); the first that the schema allows. Where the question
 //    asks for a year, the first year comes before other numbers;

@@ -76,7 +76,7 @@ TEST(AnswerFieldsTest, OneValueIsAskedTheWholeQuestion) {
             "a: [b: Read the lease. What was agreed?]");
 }
 
-TEST(AnswerFieldsTest, SayWhatMayBeNullMissingOrYesOrNo) {
+TEST(AnswerFieldsTest, SayWhatMayBeNullMissingOrMustBeRead) {
   const std::string schema = ObjectOf(
       R"("a": {"type": ["string", "null"]}, "b": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]},
          "c": {"enum": ["x", null]}, "d": {"type": "integer", "nullable": true},
@@ -86,11 +86,11 @@ TEST(AnswerFieldsTest, SayWhatMayBeNullMissingOrYesOrNo) {
   ASSERT_EQ(fields.size(), 7u);
   const auto flags = [](const AnswerField& field) {
     return std::string(field.may_be_null ? "n" : "") + (field.may_be_missing ? "m" : "") +
-           (field.is_yes_or_no ? "y" : "");
+           (field.is_read ? "r" : "");
   };
   std::string all;
   for (const AnswerField& field : fields) all += field.key + flags(field) + " ";
-  EXPECT_EQ(all, "an bn cnm dnm ey fnmy gm ");
+  EXPECT_EQ(all, "an bnr cnmr dnmr er fnmr gmr ");
   for (const AnswerField& field : fields) {
     EXPECT_TRUE(CompileJsonSchema(field.schema, true).ok()) << field.schema;
   }

@@ -140,6 +140,30 @@ TEST(ValueOfTextTest, ChoosesByWords) {
   EXPECT_EQ(ValueIn("+", kNames), "");
 }
 
+TEST(ValueOfTextTest, ReadsYesAndNo) {
+  constexpr std::string_view kBoolean = R"({"type": "boolean"})";
+  const auto says = [&](std::string_view question, std::string_view text) {
+    return ValueOfText(kBoolean, question, text);
+  };
+  constexpr std::string_view kMay = "May pets be kept?", kNot = "Are pets not allowed?";
+  EXPECT_EQ(says(kMay, "Yes, no pet is refused"), "true");
+  EXPECT_EQ(says(kMay, "No, they may be kept elsewhere"), "false");
+  EXPECT_EQ(says(kMay, "Pets may be kept"), "true");
+  EXPECT_EQ(says(kMay, "Pets must not be kept"), "false");
+  EXPECT_EQ(says(kMay, "There aren't any"), "false");
+  EXPECT_EQ(says(kMay, "It is notable"), "true");
+  EXPECT_EQ(says(kNot, "Pets are not allowed"), "true");
+  EXPECT_EQ(says(kNot, "Pets are allowed"), "false");
+  EXPECT_EQ(says("Sind Tiere erlaubt?", "Nein, Tiere sind verboten"), "false");
+  EXPECT_EQ(says("Sind Tiere erlaubt?", "Tiere sind nicht erlaubt"), "false");
+  EXPECT_EQ(says(kMay, ""), "");
+  EXPECT_EQ(says(kMay, "!"), "");
+  // A number that the schema allows, too, is the value.
+  constexpr std::string_view kEither = R"({"type": ["boolean", "integer"]})";
+  EXPECT_EQ(ValueOfText(kEither, kMay, "up to 2"), "2");
+  EXPECT_EQ(ValueOfText(kEither, kMay, "never"), "false");
+}
+
 TEST(ValueOfTextTest, ReadsOtherStringsAsRunsOfWords) {
   EXPECT_EQ(ValueIn("Write to <leasing@example.com>, please.",
                     R"({"type": "string", "format": "email"})"),
