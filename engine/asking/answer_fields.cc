@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/asking/value_grammar.h"
+#include "engine/asking/value_of_text.h"
 #include "engine/constraint/json_schema.h"
 #include "engine/constraint/ordered_json.h"
 #include "engine/model/formats/text.h"
@@ -272,24 +273,41 @@ std::string WithoutQuestions(std::string_view text) {
   return std::string(TrimWhiteSpace(kept));
 }
 
-// "What is the rent per month?"
-std::string AskedByName(std::string_view name) {
+// The choices of a schema as they stand in its question, "red, blue"; empty: there are none, or
+// they are too many, or too long, to be said.
+std::string SaidChoices(std::string_view schema) {
+  constexpr size_t kMostChoices = 10, kMostBytes = 200;
+  const std::vector<std::string> choices = ChoicesOf(schema);
+  std::string said;
+  for (const std::string& choice : choices) said += (said.empty() ? "" : ", ") + choice;
+  const bool is_short = choices.size() > 1 && choices.size() <= kMostChoices;
+  return is_short && said.size() <= kMostBytes && said.find('\n') == said.npos ? said : "";
+}
+
+// "What is the rent per month?"; with choices "What is the color (red, blue)?"
+std::string AskedByName(std::string_view name, const std::string& choices) {
   std::string words(TrimWhiteSpace(name));
   while (words.ends_with('.') || words.ends_with(':')) words.pop_back();
-  if (!IsAscii(words) || words.empty()) return words + "?";
+  const std::string end = (choices.empty() ? "" : " (" + choices + ")") + "?";
+  if (!IsAscii(words) || words.empty()) return words + end;
   if (IsUpper(words[0]) && IsLowerOrDigit(words[1])) words[0] = ToSmall(words[0]);
   for (const std::string_view article : {"the ", "a ", "an "}) {
     if (words.starts_with(article)) words.erase(0, article.size());
   }
-  return "What is the " + words + "?";
+  return "What is the " + words + end;
 }
 
 // The question for a value that is called `name`, behind the sentences of the whole question that
 // ask nothing. tools/evaluate/RESULTS.md, "Answers in JSON", compares forms of it.
 std::string QuestionFor(std::string_view whole, const std::string& name,
-                        const std::string* description, bool is_yes_or_no) {
-  const auto ends_with = [&](std::string_view mark) { return description->ends_with(mark); };
-  if (description && std::ranges::any_of(kQuestionMarks, ends_with)) return *description;
+                        const std::string* description, bool is_yes_or_no,
+                        const std::string& choices) {
+  for (const std::string_view mark : kQuestionMarks) {
+    if (!description || !description->ends_with(mark)) continue;
+    if (choices.empty()) return *description;
+    const size_t end = description->size() - mark.size();
+    return description->substr(0, end) + ": " + choices + std::string(mark);
+  }
   std::string question = WithoutQuestions(whole);
   if (!question.empty() && (IsUpper(question.back()) || IsLowerOrDigit(question.back()))) {
     question += '.';
@@ -306,7 +324,7 @@ std::string QuestionFor(std::string_view whole, const std::string& name,
     while (words.ends_with('.')) words.pop_back();
     add(words + ", yes or no?");
   } else {
-    add(AskedByName(asked));
+    add(AskedByName(asked, choices));
   }
   return question;
 }
@@ -349,7 +367,8 @@ bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& reso
   if (!description && title && InSmallLetters(*title) != InSmallLetters(WordsOfKey(field.key))) {
     description = title;
   }
-  field.question = QuestionFor(question_, words, description, is_yes_or_no);
+  field.question = QuestionFor(question_, words, description, is_yes_or_no,
+                               field.is_read ? SaidChoices(field.schema) : "");
   return true;
 }
 

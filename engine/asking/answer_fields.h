@@ -30,7 +30,8 @@ struct AnswerField {
 // itself: by its description, or its title, or the words of its key, so that "rent_per_month" is
 // asked for as "What is the rent per month?". What the whole question says stands before that; the
 // questions in it do not, because the model would answer these. A description that is a question
-// is asked as it is. An object with one value alone is asked the whole question.
+// is asked as it is. Where a value is one of a few strings, its question names them. An object with
+// one value alone is asked the whole question.
 //
 // Members of objects within the object are such values, too, also where the schema writes the
 // object as a $ref, as an allOf of one schema, or as an anyOf of it and null. Each list is one

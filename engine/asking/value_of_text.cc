@@ -56,6 +56,9 @@ std::vector<Lexeme> LexemesOf(std::string_view text) {
 
 // --- choices ------------------------------------------------------------------------------------
 
+// Schemas deeper within a schema are not looked through for choices.
+constexpr size_t kMostDepthOfChoices = 8;
+
 // Appends the strings among which the schema chooses.
 void AddChoices(const OrderedJson& root, const OrderedJson& schema, size_t depth,
                 std::vector<std::string>& choices) {
@@ -138,6 +141,17 @@ std::optional<bool> Affirms(std::string_view question, std::string_view text) {
   if (std::ranges::find(kYes, first) != kYes.end()) return true;
   if (std::ranges::find(kNo, first) != kNo.end()) return false;
   return IsNegated(spaced) == IsNegated(SpacedWords(question));
+}
+
+// The one of the choices "yes" and "no" that a text means which affirms, or denies; empty: there
+// are no such choices.
+std::string YesOrNo(const std::vector<std::string>& choices, std::optional<bool> affirms) {
+  const auto find = [&](std::string_view word) {
+    return std::ranges::find(choices, " " + std::string(word) + " ", ComparedWords);
+  };
+  const auto yes = find("yes"), no = find("no");
+  if (!affirms || yes == choices.end() || no == choices.end()) return "";
+  return QuotedJson(*affirms ? *yes : *no);
 }
 
 // --- numbers ------------------------------------------------------------------------------------
@@ -484,15 +498,20 @@ std::string RunIn(const ValueGrammar& grammar, std::string_view text) {
 
 }  // namespace
 
-std::string ValueOfText(std::string_view schema, std::string_view question, std::string_view text) {
-  const auto json = ParseOrderedJson(schema);
-  const auto grammar = ValueGrammar::Of(schema);
-  if (!json.ok() || !grammar || !IsValidUtf8(text)) return "";
-  text = TrimWhiteSpace(text.substr(0, kMostReadBytes));
+std::vector<std::string> ChoicesOf(std::string_view schema) {
   std::vector<std::string> choices;
-  AddChoices(*json, *json, 8, choices);
-  if (!choices.empty()) {
-    const std::string choice = ChoiceIn(choices, text);
+  const auto json = ParseOrderedJson(schema);
+  if (json.ok()) AddChoices(*json, *json, kMostDepthOfChoices, choices);
+  return choices;
+}
+
+std::string ValueOfText(std::string_view schema, std::string_view question, std::string_view text) {
+  const auto grammar = ValueGrammar::Of(schema);
+  if (!grammar || !IsValidUtf8(text)) return "";
+  text = TrimWhiteSpace(text.substr(0, kMostReadBytes));
+  const std::vector<std::string> choices = ChoicesOf(schema);
+  const std::optional<bool> affirms = Affirms(question, text);
+  for (const std::string& choice : {ChoiceIn(choices, text), YesOrNo(choices, affirms)}) {
     if (!choice.empty() && grammar->Has(choice)) return choice;
   }
   const std::vector<Lexeme> lexemes = LexemesOf(text);
@@ -506,7 +525,6 @@ std::string ValueOfText(std::string_view schema, std::string_view question, std:
     if (!numbers.empty()) return numbers.front();
   }
   if (grammar->Has("true") && grammar->Has("false")) {
-    const std::optional<bool> affirms = Affirms(question, text);
     return !affirms ? "" : *affirms ? "true" : "false";
   }
   const std::string date = DateFinder(lexemes).First();

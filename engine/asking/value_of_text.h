@@ -4,14 +4,20 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lectern {
+
+// The strings among which the schema chooses (enum, const), in its order; empty: it does not, or it
+// is no schema.
+std::vector<std::string> ChoicesOf(std::string_view schema);
 
 // The value of the schema that the text says, as JSON; empty: it says none, or does not tell which.
 // `question` is what the text answers. Read are:
 //
 //  - one of several strings (enum, const): the one whose words stand in the text, the longest of
-//    those that overlap, or the only one that has all words of the text; not where two stand apart;
+//    those that overlap, or the only one that has all words of the text; not where two stand apart.
+//    Of "yes" and "no", whatever affirms or denies counts as them;
 //  - true and false: by "yes" or "no" at the beginning, else by whether the text is negated as the
 //    question is, in several languages: models often answer with a sentence of the document;
 //  - numbers: in digits of several scripts, with signs, commas and scales ("1.9 billion"), or in

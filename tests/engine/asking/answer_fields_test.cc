@@ -56,6 +56,22 @@ TEST(AnswerFieldsTest, AskInTheWordsOfKeysAndDescriptions) {
             "e: Read the lease. What is the monthly rent?; f: Read the lease. Pets, yes or no?");
 }
 
+TEST(AnswerFieldsTest, NameTheChoices) {
+  EXPECT_EQ(QuestionsOf(ObjectOf(
+                R"("color": {"enum": ["red", "blue", null]},
+                   "kind": {"enum": ["flat", "house"], "description": "What kind is it?"},
+                   "state": {"anyOf": [{"$ref": "#/$defs/S"}, {"type": "null"}],
+                             "description": "The state of it."},
+                   "floor": {"enum": [1, 2]}, "only": {"const": "x"}, "long": {"enum": ["a", ")" +
+                    std::string(200, 'b') + R"("]})",
+                R"(, "$defs": {"S": {"type": "string", "enum": ["new", "old"]}})")),
+            "color: Read the lease. What is the color (red, blue)?; "
+            "kind: What kind is it: flat, house?; "
+            "state: Read the lease. What is the state of it (new, old)?; "
+            "floor: Read the lease. What is the floor?; "
+            "only: Read the lease. What is the only?; long: Read the lease. What is the long?");
+}
+
 // A model would answer these.
 TEST(AnswerFieldsTest, LeaveTheQuestionsOfTheWholeOut) {
   const std::string schema = ObjectOf(R"("name": {}, "town": {})");

@@ -138,6 +138,13 @@ TEST(ValueOfTextTest, ChoosesByWords) {
   EXPECT_EQ(ValueIn("Foundation", kNames), "");
   EXPECT_EQ(ValueIn("pendant l'été", kNames), R"("L'Été")");
   EXPECT_EQ(ValueIn("+", kNames), "");
+  constexpr std::string_view kAnswers = R"({"enum": ["YES", "No", "unknown"]})";
+  EXPECT_EQ(ValueIn("Yes, they may", kAnswers), R"("YES")");
+  EXPECT_EQ(ValueIn("They must not", kAnswers), R"("No")");
+  EXPECT_EQ(ValueIn("It is unknown", kAnswers), R"("unknown")");
+  EXPECT_EQ(ChoicesOf(kAnswers), (std::vector<std::string>{"YES", "No", "unknown"}));
+  EXPECT_TRUE(ChoicesOf(R"({"type": "string"})").empty());
+  EXPECT_TRUE(ChoicesOf("{").empty());
 }
 
 TEST(ValueOfTextTest, ReadsYesAndNo) {
