@@ -121,16 +121,24 @@ constexpr std::array<std::string_view, 9> kYes = {"yes", "true", "ja",  "oui", "
                                                   "sì",  "sim",  "tak", "да"};
 constexpr std::array<std::string_view, 9> kNo = {"no",  "false", "nein", "non", "não",
                                                  "nee", "nie",   "нет",  "nej"};
-// "Isn't" is scanned as "isn t".
-constexpr std::array<std::string_view, 25> kNegations = {
-    "not",   "no",     "never",  "cannot", "none", "neither", "nor", "nicht",  "kein",
-    "keine", "keinen", "keinem", "keiner", "nie",  "niemals", "pas", "jamais", "nunca",
-    "não",   "niet",   "geen",   "nooit",  "не",   "нет",     "t"};
+constexpr std::array<std::string_view, 23> kNegations = {
+    "not",   "never",  "cannot", "none",   "neither", "nor",     "nicht", "kein",
+    "keine", "keinen", "keinem", "keiner", "nie",     "niemals", "pas",   "jamais",
+    "nunca", "não",    "niet",   "geen",   "nooit",   "не",      "нет"};
+// "No" is Portuguese for "in the": it negates nothing beside these words.
+constexpr std::array<std::string_view, 6> kPortuguese = {"o", "é", "são", "um", "uma", "ao"};
 
-bool IsNegated(std::string_view spaced) {
-  return std::ranges::any_of(kNegations, [&](std::string_view word) {
+template <size_t N>
+bool HasOneOf(std::string_view spaced, const std::array<std::string_view, N>& words) {
+  return std::ranges::any_of(words, [&](std::string_view word) {
     return spaced.find(" " + std::string(word) + " ") != spaced.npos;
   });
+}
+bool IsNegated(std::string_view text) {
+  const std::string spaced = SpacedWords(text);
+  return HasOneOf(spaced, kNegations) || text.find("n't") != text.npos ||
+         text.find("n’t") != text.npos ||
+         (spaced.find(" no ") != spaced.npos && !HasOneOf(spaced, kPortuguese));
 }
 
 // Whether a text affirms what the question asks; nothing: it has no words.
@@ -140,7 +148,7 @@ std::optional<bool> Affirms(std::string_view question, std::string_view text) {
   const std::string_view first = std::string_view(spaced).substr(1, spaced.find(' ', 1) - 1);
   if (std::ranges::find(kYes, first) != kYes.end()) return true;
   if (std::ranges::find(kNo, first) != kNo.end()) return false;
-  return IsNegated(spaced) == IsNegated(SpacedWords(question));
+  return IsNegated(text) == IsNegated(question);
 }
 
 // The one of the choices "yes" and "no" that a text means which affirms, or denies; empty: there

@@ -196,6 +196,24 @@ TEST_F(CollectionSessionTest, EachValueOfAnObjectChoosesItsDocument) {
   EXPECT_EQ(next.question_tokens, told.question_tokens);
 }
 
+// Where all documents have a value's words, those of the whole question tell which one is meant.
+TEST_F(CollectionSessionTest, TheWholeQuestionHelpsValuesToChoose) {
+  std::vector<CollectionText> members = Members();
+  for (int i = 0; i < 4; ++i) {
+    members[i] = Member(i, "The gate is painted in colour number " + std::to_string(i) + ".\n\n");
+  }
+  ASSERT_TRUE(engine_->AddToCollection("papers", members).ok());
+  AskOptions options;
+  options.max_tokens = 100;
+  options.json_schema = R"({"type": "object", "required": ["color", "state"], "properties": {
+      "color": {"type": "string", "maxLength": 9, "description": "What colour is the gate?"},
+      "state": {"type": "string", "maxLength": 9, "description": "How is the gate painted?"}}})";
+  const auto answer = Open(*engine_)->Ask("Where do zebras graze, and behind what?", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  ASSERT_FALSE(answer->documents.empty());
+  EXPECT_EQ(answer->documents.front().name, "3.txt");
+}
+
 TEST_F(CollectionSessionTest, AnObjectOfWordsThatNoTextHasIsRefused) {
   AddAll();
   AskOptions options;

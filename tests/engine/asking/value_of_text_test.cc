@@ -158,7 +158,9 @@ TEST(ValueOfTextTest, ReadsYesAndNo) {
   EXPECT_EQ(says(kMay, "Pets may be kept"), "true");
   EXPECT_EQ(says(kMay, "Pets must not be kept"), "false");
   EXPECT_EQ(says(kMay, "There aren't any"), "false");
-  EXPECT_EQ(says(kMay, "It is notable"), "true");
+  EXPECT_EQ(says(kMay, "It is notable to AT&T"), "true");
+  EXPECT_EQ(says(kMay, "There must be no pets"), "false");
+  EXPECT_EQ(says("O gato fica em casa?", "O gato fica no telhado"), "true");
   EXPECT_EQ(says(kNot, "Pets are not allowed"), "true");
   EXPECT_EQ(says(kNot, "Pets are allowed"), "false");
   EXPECT_EQ(says("Sind Tiere erlaubt?", "Nein, Tiere sind verboten"), "false");
