@@ -17,7 +17,7 @@ std::vector<std::string> ChoicesOf(std::string_view schema);
 //
 //  - one of several strings (enum, const): the one whose words stand in the text, the longest of
 //    those that overlap, or the only one that has all words of the text; not where two stand apart.
-//    Of "yes" and "no", whatever affirms or denies counts as them;
+//    Where "yes" and "no" are choices, a text that affirms or denies says them;
 //  - true and false: by "yes" or "no" at the beginning, else by whether the text is negated as the
 //    question is, in several languages: models often answer with a sentence of the document;
 //  - numbers: in digits of several scripts, with signs, commas and scales ("1.9 billion"), or in
