@@ -460,7 +460,7 @@ struct AskedPart {
   uint32_t number = 0;          // from 0; reports count from 1
   uint64_t begin = 0, end = 0;  // bytes of the document's text
   double probability = 0;       // by words, that the answer stands here (asking/route.h)
-  // What the model said about this part alone. Where values of an object were asked for by
+  // The model's answer about this part alone. Where values of an object were asked for by
   // themselves: each behind its key, `"rent": 900, "tenant": "Ada"`.
   std::string answer;
   double support = 0;           // Evidence::score of its best passage; 0: it has none
