@@ -447,9 +447,9 @@ class FieldAsker {
       if (!object_.is_ended()) object_.End("length", "max_tokens");
       return true;
     }
-    LECTERN_ASSIGN(auto said,
-                   field.is_read ? Ask(field.question, kAnyText, std::min(room, kMostReadTokens))
-                                 : Ask(field.question, field.schema, room));
+    LECTERN_ASSIGN(auto said, field.is_read
+                                  ? Ask(field.question, kAnyText, std::min(room, kMostReadTokens))
+                                  : Ask(field.question, field.schema, room));
     if (!said) return true;
     const bool is_unanswered = HasWarning(said->answer, "refusal_likely");
     if (is_unanswered && field.may_be_missing) {
