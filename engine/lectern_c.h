@@ -601,8 +601,11 @@ typedef struct lectern_ask_options {
    * finish reason "length" and is no whole JSON. A model that thinks does so before. The model's
    * sentence for "the document does not say" is never the answer; the warning "refusal_likely" says
    * where it would have been. A model that was taught plain answers alone is asked for each value
-   * of an object by itself, by its description or the words of its key; where it would rather say
-   * that sentence, the value is null or left out, if it may be. Empty: any text. */
+   * of an object by itself, by its description or the words of its key, and numbers, dates,
+   * booleans and choices are read out of its plain answers; where it would rather say that
+   * sentence, the value is null or left out, if it may be. In a document in parts, and in a
+   * collection, each value chooses the parts or documents that are asked for it. Empty: any text.
+   */
   const char* json_schema;
   size_t json_schema_len;
   uint64_t strict_schema; /* 1: what cannot be kept is an error */
@@ -793,11 +796,12 @@ typedef struct lectern_asked_document {
   const char* document; /* id; empty: its words alone were looked at */
   size_t document_len;
   double probability; /* by words, that the answer stands here */
-  const char* answer; /* the model's answer about this document alone */
+  const char* answer; /* the model's answer about this document alone; with values of an object that
+                       * were asked for by themselves: each behind its key, "rent": 900 */
   size_t answer_len;
   double support;        /* score of its best passage; 0: it has none */
   double logprob;        /* mean over the answer's tokens, natural logarithm */
-  uint64_t is_chosen;    /* 1: its answer is the answer */
+  uint64_t is_chosen;    /* 1: its answer is the answer, or a value of it */
   uint64_t is_new;       /* 1: it was indexed for this question */
   uint64_t num_passages; /* that have all words, where words alone were looked at; else 0 */
 } lectern_asked_document;

@@ -6,7 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "engine/constraint/grammar_matcher.h"
+#include "engine/asking/value_grammar.h"
+#include "engine/asking/value_of_text.h"
 #include "engine/constraint/json_schema.h"
 #include "engine/constraint/ordered_json.h"
 #include "engine/model/formats/text.h"
@@ -17,12 +18,24 @@ namespace {
 // Objects deeper within objects, and objects of more values, are asked for in one go.
 constexpr size_t kMostDepth = 8, kMostValues = 100;
 
-// An object whose schema has these keywords alone is described by its properties and "required".
-constexpr std::array<std::string_view, 16> kObjectKeywords = {
-    "type",    "properties",  "required", "additionalProperties",
-    "title",   "description", "$defs",    "definitions",
-    "$schema", "$id",         "$comment", "examples",
-    "default", "deprecated",  "readOnly", "writeOnly"};
+// An object whose schema has these keywords alone, and annotations, is described by its properties
+// and "required".
+constexpr std::array<std::string_view, 5> kObjectKeywords = {"type", "properties", "required",
+                                                             "additionalProperties", "nullable"};
+// Keywords that allow and forbid no value.
+constexpr std::array<std::string_view, 12> kAnnotations = {
+    "title",    "description", "$defs",   "definitions", "$schema",  "$id",
+    "$comment", "examples",    "default", "deprecated",  "readOnly", "writeOnly"};
+
+bool IsAnnotation(std::string_view keyword) {
+  return std::ranges::find(kAnnotations, keyword) != kAnnotations.end();
+}
+// Whether nothing but this keyword says which values the schema has.
+bool HasOnly(const OrderedJson& schema, std::string_view keyword) {
+  return std::ranges::all_of(schema.members, [&](const OrderedMember& one) {
+    return one.key == keyword || IsAnnotation(one.key);
+  });
+}
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 bool IsLowerOrDigit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -91,37 +104,51 @@ class FieldSplitter {
                                      size_t depth) {
     std::vector<AnswerField> fields;
     const OrderedJson* const properties = schema.Find("properties");
-    if (!IsObject(schema)) return fields;
+    const bool is_within_itself = std::ranges::find(open_, &schema) != open_.end();
+    if (!IsObject(schema) || is_within_itself) return fields;
     if (depth == kMostDepth) is_asked_whole_ = true;
     if (is_asked_whole_) return fields;
     const std::vector<std::string> required = RequiredOf(schema);
-    for (const std::string& key : required) {
-      if (!properties->Find(key)) return {};
-    }
+    const auto is_missing = [&](const std::string& key) { return !properties->Find(key); };
+    if (std::ranges::any_of(required, is_missing)) return fields;
+    open_.push_back(&schema);
     for (const auto& [key, value] : properties->members) {
       AnswerField field;
       field.key = key;
       field.may_be_missing = std::ranges::find(required, key) == required.end();
       const std::string words = path + (path.empty() ? "" : " ") + WordsOfKey(key);
-      const OrderedJson& resolved = Resolved(value);
-      field.members = MembersOf(resolved, words, depth + 1);
-      is_asked_whole_ |= field.members.empty() && !MakeValue(value, resolved, words, field);
+      field.members = MembersOf(ObjectOf(value, field.may_be_null), words, depth + 1);
+      if (field.members.empty()) {
+        field.may_be_null = false;
+        is_asked_whole_ |= !MakeValue(value, Resolved(value), words, field);
+      }
       if (is_asked_whole_) return {};
       fields.push_back(std::move(field));
     }
+    open_.pop_back();
     return fields;
   }
+  std::vector<AnswerField> FieldsOfRoot() { return MembersOf(Resolved(root_), "", 0); }
   size_t num_values() const { return num_values_; }
 
  private:
   static bool IsObject(const OrderedJson& schema) {
     const OrderedJson* const properties = schema.Find("properties");
     if (!properties || !properties->is_object() || properties->members.empty()) return false;
+    return HasObjectType(schema) && std::ranges::all_of(schema.members, [](const auto& one) {
+             return IsAnnotation(one.key) ||
+                    std::ranges::find(kObjectKeywords, one.key) != kObjectKeywords.end();
+           });
+  }
+  // "object", a list of it and "null", or nothing.
+  static bool HasObjectType(const OrderedJson& schema) {
     const OrderedJson* const type = schema.Find("type");
-    if (type && (!type->string() || *type->string() != "object")) return false;
-    return std::ranges::all_of(schema.members, [](const OrderedMember& one) {
-      return std::ranges::find(kObjectKeywords, one.key) != kObjectKeywords.end();
-    });
+    if (!type || type->string()) return !type || *type->string() == "object";
+    const auto is_one = [](const OrderedJson& one) {
+      return one.string() && (*one.string() == "object" || *one.string() == "null");
+    };
+    const auto is_object = [](const OrderedJson& one) { return *one.string() == "object"; };
+    return std::ranges::all_of(type->items, is_one) && std::ranges::any_of(type->items, is_object);
   }
   static std::vector<std::string> RequiredOf(const OrderedJson& schema) {
     std::vector<std::string> keys;
@@ -132,17 +159,19 @@ class FieldSplitter {
     }
     return keys;
   }
-  // Follows a $ref into the definitions, and an allOf of one schema, as pydantic writes it.
+  // Follows a $ref into the definitions, and an allOf of one schema, as pydantic writes it, where
+  // nothing beside them says more.
   const OrderedJson& Resolved(const OrderedJson& schema) const {
     const OrderedJson* found = &schema;
     for (size_t i = 0; i < kMostDepth; ++i) {
       const OrderedJson* next = nullptr;
       const OrderedJson* const all = found->Find("allOf");
-      if (const std::string* const to = StringOf(*found, "$ref")) {
+      const std::string* const to = StringOf(*found, "$ref");
+      if (to && HasOnly(*found, "$ref")) {
         const size_t slash = to->find('/', 2);
         const OrderedJson* const defined = root_.Find(to->substr(2, slash - 2));
         if (defined) next = defined->Find(to->substr(slash + 1));
-      } else if (all && all->items.size() == 1) {
+      } else if (all && all->items.size() == 1 && HasOnly(*found, "allOf")) {
         next = &all->items[0];
       }
       if (!next) break;
@@ -150,6 +179,8 @@ class FieldSplitter {
     }
     return *found;
   }
+  // Resolved, and follows an anyOf or oneOf of an object and null: then may_be_null is set.
+  const OrderedJson& ObjectOf(const OrderedJson& schema, bool& may_be_null) const;
   bool MakeValue(const OrderedJson& schema, const OrderedJson& resolved, const std::string& words,
                  AnswerField& field);
   std::string WithDefinitions(OrderedJson schema) const {
@@ -167,49 +198,15 @@ class FieldSplitter {
 
   const OrderedJson& root_;
   const std::string_view question_;
+  std::vector<const OrderedJson*> open_;  // schemas of the objects around a member
   size_t num_values_ = 0, num_bytes_ = 0, num_states_ = 0;  // of their schemas and grammars
   bool is_asked_whole_ = false;                             // the root, in one go
 };
 
-// Follows texts through the grammar of a schema.
-class ValueGrammar {
- public:
-  static std::optional<ValueGrammar> Of(const std::string& schema) {
-    auto json = CompileJsonSchema(schema, false);
-    if (!json.ok()) return std::nullopt;
-    return ValueGrammar(std::move(json->grammar));
-  }
-  size_t num_states() const { return grammar_.states.size(); }
-  bool Has(std::string_view text) const {
-    GrammarMatcher matcher(grammar_);
-    int32_t place = matcher.Begin(grammar_.root);
-    for (const char byte : text) {
-      if (place == GrammarMatcher::kNowhere) return false;
-      place = matcher.Next(place, static_cast<uint8_t>(byte));
-    }
-    return place != GrammarMatcher::kNowhere && matcher.place(place).ends;
-  }
-  // The only value that there is; empty: there are several.
-  std::string OnlyText() const {
-    GrammarMatcher matcher(grammar_);
-    std::string text;
-    int32_t place = matcher.Begin(grammar_.root);
-    for (int byte; text.size() < kMostSchemaBytes && (byte = matcher.OnlyByte(place)) >= 0;) {
-      text += static_cast<char>(byte);
-      place = matcher.Next(place, static_cast<uint8_t>(byte));
-    }
-    const GrammarMatcher::Place& end = matcher.place(place);
-    return end.ends && end.items.empty() ? text : "";
-  }
-
- private:
-  explicit ValueGrammar(Grammar grammar) : grammar_(std::move(grammar)) {}
-  Grammar grammar_;
-};
-
+bool IsNullName(const OrderedJson& type) { return type.string() && *type.string() == "null"; }
 bool IsNullType(const OrderedJson& schema) {
-  const std::string* const type = StringOf(schema, "type");
-  return type && *type == "null";
+  const OrderedJson* const type = schema.Find("type");
+  return type && IsNullName(*type);
 }
 
 // The schema without the ways in which people write that a value may be null.
@@ -218,9 +215,7 @@ OrderedJson WithoutNull(const OrderedJson& schema) {
   for (auto& [key, value] : rest.members) {
     if (key == "anyOf" || key == "oneOf") std::erase_if(value.items, IsNullType);
     if (key == "type") {
-      std::erase_if(value.items, [](const OrderedJson& type) {
-        return type.string() && *type.string() == "null";
-      });
+      std::erase_if(value.items, IsNullName);
     }
     if (key == "enum") {
       std::erase_if(value.items, [](const OrderedJson& one) { return DumpOrdered(one) == "null"; });
@@ -228,6 +223,28 @@ OrderedJson WithoutNull(const OrderedJson& schema) {
   }
   std::erase_if(rest.members, [](const OrderedMember& one) { return one.key == "nullable"; });
   return rest;
+}
+
+const OrderedJson& FieldSplitter::ObjectOf(const OrderedJson& schema, bool& may_be_null) const {
+  const OrderedJson* found = &Resolved(schema);
+  for (const std::string_view keyword : {"anyOf", "oneOf"}) {
+    const OrderedJson* const any = found->Find(keyword);
+    if (!any || !HasOnly(*found, keyword)) continue;
+    const OrderedJson* only = nullptr;
+    size_t num_others = 0;
+    for (const OrderedJson& one : any->items) {
+      if (!IsNullType(one)) only = &one, ++num_others;
+    }
+    if (num_others != 1) continue;
+    may_be_null = any->items.size() > 1;
+    found = &Resolved(*only);
+    break;
+  }
+  const OrderedJson* const type = found->Find("type");
+  const bool* const nullable =
+      found->Find("nullable") ? found->Find("nullable")->boolean() : nullptr;
+  may_be_null |= (type && std::ranges::any_of(type->items, IsNullName)) || (nullable && *nullable);
+  return *found;
 }
 
 bool IsAscii(std::string_view text) {
@@ -256,24 +273,41 @@ std::string WithoutQuestions(std::string_view text) {
   return std::string(TrimWhiteSpace(kept));
 }
 
-// "What is the rent per month?"
-std::string AskedByName(std::string_view name) {
+// The choices of a schema as they stand in its question, "red, blue"; empty: there are none, or
+// they are too many, or too long, to be said.
+std::string SaidChoices(std::string_view schema) {
+  constexpr size_t kMostChoices = 10, kMostBytes = 200;
+  const std::vector<std::string> choices = ChoicesOf(schema);
+  std::string said;
+  for (const std::string& choice : choices) said += (said.empty() ? "" : ", ") + choice;
+  const bool is_short = choices.size() > 1 && choices.size() <= kMostChoices;
+  return is_short && said.size() <= kMostBytes && said.find('\n') == said.npos ? said : "";
+}
+
+// "What is the rent per month?"; with choices "What is the color (red, blue)?"
+std::string AskedByName(std::string_view name, const std::string& choices) {
   std::string words(TrimWhiteSpace(name));
   while (words.ends_with('.') || words.ends_with(':')) words.pop_back();
-  if (!IsAscii(words) || words.empty()) return words + "?";
+  const std::string end = (choices.empty() ? "" : " (" + choices + ")") + "?";
+  if (!IsAscii(words) || words.empty()) return words + end;
   if (IsUpper(words[0]) && IsLowerOrDigit(words[1])) words[0] = ToSmall(words[0]);
   for (const std::string_view article : {"the ", "a ", "an "}) {
     if (words.starts_with(article)) words.erase(0, article.size());
   }
-  return "What is the " + words + "?";
+  return "What is the " + words + end;
 }
 
 // The question for a value that is called `name`, behind the sentences of the whole question that
 // ask nothing. tools/evaluate/RESULTS.md, "Answers in JSON", compares forms of it.
 std::string QuestionFor(std::string_view whole, const std::string& name,
-                        const std::string* description, bool is_yes_or_no) {
-  const auto ends_with = [&](std::string_view mark) { return description->ends_with(mark); };
-  if (description && std::ranges::any_of(kQuestionMarks, ends_with)) return *description;
+                        const std::string* description, bool is_yes_or_no,
+                        const std::string& choices) {
+  for (const std::string_view mark : kQuestionMarks) {
+    if (!description || !description->ends_with(mark)) continue;
+    if (choices.empty()) return *description;
+    const size_t end = description->size() - mark.size();
+    return description->substr(0, end) + ": " + choices + std::string(mark);
+  }
   std::string question = WithoutQuestions(whole);
   if (!question.empty() && (IsUpper(question.back()) || IsLowerOrDigit(question.back()))) {
     question += '.';
@@ -290,9 +324,17 @@ std::string QuestionFor(std::string_view whole, const std::string& name,
     while (words.ends_with('.')) words.pop_back();
     add(words + ", yes or no?");
   } else {
-    add(AskedByName(asked));
+    add(AskedByName(asked, choices));
   }
   return question;
+}
+
+// Whether the model's plain answer is not the value yet: that may not be any text, but is a single
+// number, date, choice and so on.
+bool IsReadOutOfText(const ValueGrammar& grammar) {
+  const auto has = [&](std::string_view text) { return grammar.HasBeginning(text); };
+  constexpr std::array<std::string_view, 6> kTexts = {"\"\"", "\"A", "\"z", "\"0", "\" ", "\"-"};
+  return !has("[") && !has("{") && !std::ranges::all_of(kTexts, has);
 }
 
 bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& resolved,
@@ -315,8 +357,9 @@ bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& reso
   }
   field.only_value = field.may_be_null ? "" : grammar->OnlyText();
   const auto has = [&](std::string_view text) { return grammar->Has(text); };
-  field.is_yes_or_no = has("true") && has("false") && !has("0") && !has("\"\"") && !has("null");
-  if (field.is_yes_or_no) field.schema = R"({"enum": ["Yes", "No"]})";
+  const bool is_yes_or_no =
+      has("true") && has("false") && !has("0") && !has("\"\"") && !has("null");
+  field.is_read = IsReadOutOfText(*grammar);
   const std::string* description = StringOf(schema, "description");
   if (!description) description = StringOf(resolved, "description");
   // pydantic makes titles of keys.
@@ -324,13 +367,9 @@ bool FieldSplitter::MakeValue(const OrderedJson& schema, const OrderedJson& reso
   if (!description && title && InSmallLetters(*title) != InSmallLetters(WordsOfKey(field.key))) {
     description = title;
   }
-  field.question = QuestionFor(question_, words, description, field.is_yes_or_no);
+  field.question = QuestionFor(question_, words, description, is_yes_or_no,
+                               field.is_read ? SaidChoices(field.schema) : "");
   return true;
-}
-
-bool NeedsAsking(const AnswerField& field) {
-  return field.members.empty() ? field.only_value.empty()
-                               : std::ranges::any_of(field.members, NeedsAsking);
 }
 
 // The one value that there is.
@@ -342,12 +381,17 @@ AnswerField& OnlyValue(std::vector<AnswerField>& fields) {
 
 }  // namespace
 
+bool NeedsAsking(const AnswerField& field) {
+  return field.members.empty() ? field.only_value.empty()
+                               : std::ranges::any_of(field.members, NeedsAsking);
+}
+
 std::vector<AnswerField> SplitIntoFields(std::string_view schema, std::string_view question) {
   if (schema.size() > kMostSchemaBytes) return {};
   const auto root = ParseOrderedJson(schema);
   if (!root.ok() || !RefersToDefinitions(*root)) return {};
   FieldSplitter splitter(*root, question);
-  std::vector<AnswerField> fields = splitter.MembersOf(*root, "", 0);
+  std::vector<AnswerField> fields = splitter.FieldsOfRoot();
   if (std::ranges::none_of(fields, NeedsAsking)) return {};
   if (splitter.num_values() == 1) OnlyValue(fields).question = question;
   return fields;

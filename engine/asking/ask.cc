@@ -8,6 +8,7 @@
 #include <new>
 
 #include "engine/asking/evidence.h"
+#include "engine/asking/object_answer.h"
 #include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
@@ -274,7 +275,8 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
 }
 
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
-  const std::vector<AnswerField> fields = FieldsOf(question, options);
+  LECTERN_ASSIGN(const auto plain, PlainModel(options));
+  const auto fields = plain ? FieldsOf(question, options) : std::vector<AnswerField>();
   return fields.empty() ? AskOnce(question, options) : AskFields(fields, question, options);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();

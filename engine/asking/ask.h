@@ -77,6 +77,8 @@ class DocumentSession : public Session {
   Result<TokenizedText> Tokenize(std::string_view text) const override {
     return model_->tokenizer().Encode(text);
   }
+  // Never fails. nullptr also where a probe watches or steers what the model says.
+  Result<std::shared_ptr<const Model>> PlainModel(const AskOptions& options) const override;
   uint64_t dense_bytes() const override { return document_->LayerBytes(); }
 
   // Runs one forward pass, reading the share `kv_budget` of the document's bytes: the `ids`, 1 to
@@ -127,11 +129,8 @@ class DocumentSession : public Session {
 
   // Ask, without asking for an object's values one by one.
   Result<Answer> AskOnce(std::string_view question, const AskOptions& options);
-  // The members of the object that options.json_schema wants, where each value is to be asked for
-  // by itself; empty: the question is asked in one go.
-  std::vector<AnswerField> FieldsOf(std::string_view question, const AskOptions& options) const;
-  // Asks for an object of these members, 1 or more. Counts, times and bytes are those of all
-  // values' answers together; shares are their means. As Ask otherwise.
+  // Asks for an object of these members, 1 or more, value by value (AskForObject). As Ask
+  // otherwise.
   Result<Answer> AskFields(std::span<const AnswerField> fields, std::string_view question,
                            const AskOptions& options);
   // AskOnce, but may throw bad_alloc, and leaves it to AskOnce to return to where the session

@@ -1,9 +1,8 @@
 #include "engine/asking/asked_number.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 
+#include "engine/asking/word_scan.h"
 #include "engine/model/tokenizer/unicode_classes.h"
 
 namespace lectern {
@@ -125,36 +124,6 @@ void ForEachEntry(std::string_view list, auto take) {
   }
 }
 
-// The digit that a character stands for, or -1: ASCII, Arabic, Persian, Devanagari and wide ones.
-int DigitOf(uint32_t c) {
-  for (const uint32_t zero : {0x30u, 0x660u, 0x6F0u, 0x966u, 0xFF10u}) {
-    if (c >= zero && c < zero + 10) return static_cast<int>(c - zero);
-  }
-  return -1;
-}
-
-// Whether words are made of it. Marks are the vowel signs of Devanagari.
-bool IsOfWord(uint32_t c) {
-  if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_ME;
-}
-
-// The question in small letters, with one space for everything between its words and at its ends.
-std::string Spaced(std::string_view question) {
-  std::string spaced = " ";
-  for (size_t at = 0, length; at < question.size(); at += length) {
-    const uint32_t c = DecodeChar(question, at, &length);
-    if (IsOfWord(c) || DigitOf(c) >= 0) {
-      AppendChar(LowerCase(c), &spaced);
-    } else if (spaced.back() != ' ') {
-      spaced += ' ';
-    }
-  }
-  if (spaced.back() != ' ') spaced += ' ';
-  return spaced;
-}
-
 // Whether a spaced question has one of these phrases.
 bool HasPhrase(std::string_view spaced, std::string_view phrases, bool has_spaces) {
   bool has = false;
@@ -165,31 +134,6 @@ bool HasPhrase(std::string_view spaced, std::string_view phrases, bool has_space
     has = has || (begins ? spaced.starts_with(wanted) : spaced.find(wanted) != spaced.npos);
   });
   return has;
-}
-
-// Appends the number that begins at `at`, its digits in ASCII, and moves `at` behind it. "1.5" and
-// "10,000" are one number; a full stop behind a number is no part of it.
-void TakeNumber(std::string_view text, size_t& at, std::string* number) {
-  for (size_t length, next_length; at < text.size(); at += length) {
-    const uint32_t c = DecodeChar(text, at, &length);
-    if (DigitOf(c) >= 0) {
-      *number += static_cast<char>('0' + DigitOf(c));
-    } else if ((c == '.' || c == ',') && at + 1 < text.size() &&
-               DigitOf(DecodeChar(text, at + 1, &next_length)) >= 0) {
-      *number += static_cast<char>(c);
-    } else {
-      return;
-    }
-  }
-}
-
-// Appends the word that begins at `at`, in small letters, and moves `at` behind it.
-void TakeWord(std::string_view text, size_t& at, std::string* word) {
-  for (size_t length; at < text.size(); at += length) {
-    const uint32_t c = DecodeChar(text, at, &length);
-    if (!IsOfWord(c)) return;
-    AppendChar(LowerCase(c), word);
-  }
 }
 
 // Passes the numbers and the words of a text on: number(digits, stands_alone) and word(letters).
@@ -228,7 +172,7 @@ bool IsYear(std::string_view digits) {
 }  // namespace
 
 AskedNumber::AskedNumber(std::string_view question) {
-  const std::string spaced = Spaced(question);
+  const std::string spaced = SpacedWords(question);
   for (const AskingLanguage& language : kLanguages) {
     year_ = year_ || HasPhrase(spaced, language.years, language.has_spaces);
     if (!HasPhrase(spaced, language.numbers, language.has_spaces)) continue;

@@ -54,6 +54,13 @@ double RankOf(const AskedSession& asked) {
 
 }  // namespace
 
+std::string SharedConversation::BeforeValue(std::string_view value_question,
+                                            std::string_view question) const {
+  std::string before(last_question());
+  if (value_question != question) before += (before.empty() ? "" : " ") + std::string(question);
+  return before;
+}
+
 Result<Answer> SharedConversation::Ask(std::string_view question, const AskOptions& options,
                                        FunctionRef<Result<Answer>()> ask) try {
   const auto start = std::chrono::steady_clock::now();

@@ -26,6 +26,9 @@ class SharedConversation {
   std::string_view last_question() const {
     return history_.turns.empty() ? std::string_view() : history_.turns.back().question;
   }
+  // Returns the questions to which that for a value of an object may refer: that of the turn
+  // before, and the whole question, unless the value is asked just that.
+  std::string BeforeValue(std::string_view value_question, std::string_view question) const;
   // Takes over the turns of `options` before the first question, lets `ask` answer, and adds the
   // turn; after an error the conversation stands where it stood. Sets the times of opening and in
   // all. kInvalidArgument: an option is out of its range (param: the option), or turns come with a

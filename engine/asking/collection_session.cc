@@ -6,6 +6,7 @@
 
 #include "engine/asking/evidence_passages.h"
 #include "engine/asking/mention_question.h"
+#include "engine/asking/object_answer.h"
 
 namespace lectern {
 namespace {
@@ -32,6 +33,12 @@ void Show(const Answer& answer, const AskOptions& options) {
   if (options.on_text) (void)options.on_text(answer.text);
 }
 
+// The question for the first of the values that must be asked for.
+std::string_view FirstQuestion(std::span<const AnswerField> fields) {
+  const auto first = std::ranges::find_if(fields, NeedsAsking);
+  return first->members.empty() ? first->question : FirstQuestion(first->members);
+}
+
 // An answer that no model made.
 Answer AnswerOfWords(std::string text) {
   Answer answer;
@@ -52,21 +59,31 @@ CollectionSession::CollectionSession(std::string name, std::shared_ptr<Collectio
   row_.name = name_;
 }
 
+Result<std::unique_ptr<Session>> CollectionSession::OpenIndexed() const {
+  LECTERN_ASSIGN(const auto texts, collection_->texts());
+  const auto indexed = std::ranges::find_if(
+      *texts, [](const CollectedText& one) { return one.document.has_value(); });
+  if (indexed == texts->end()) {
+    return Status(Code::kNotReady,
+                  "no document of the collection is indexed yet: ask it a question first");
+  }
+  const AskOptions options;  // gcc 12 warns of a temporary one
+  LECTERN_ASSIGN(OpenedText opened, open_(*indexed, options));
+  return std::move(opened.session);
+}
+
 Result<TokenizedText> CollectionSession::Tokenize(std::string_view text) const {
   const std::lock_guard lock(tokenizing_.mutex);
   if (!tokenizing_.session) {
-    LECTERN_ASSIGN(const auto texts, collection_->texts());
-    const auto indexed = std::ranges::find_if(
-        *texts, [](const CollectedText& one) { return one.document.has_value(); });
-    if (indexed == texts->end()) {
-      return Status(Code::kNotReady,
-                    "no document of the collection is indexed yet: ask it a question first");
-    }
-    const AskOptions options;  // gcc 12 warns of a temporary one
-    LECTERN_ASSIGN(OpenedText opened, open_(*indexed, options));
-    tokenizing_.session = std::move(opened.session);
+    LECTERN_ASSIGN(tokenizing_.session, OpenIndexed());
   }
   return tokenizing_.session->Tokenize(text);
+}
+
+Result<std::shared_ptr<const Model>> CollectionSession::PlainModel(
+    const AskOptions& options) const {
+  LECTERN_ASSIGN(const auto session, OpenIndexed());
+  return session->PlainModel(options);
 }
 
 Result<CollectionSession::Try> CollectionSession::AskText(const CollectedText& text,
@@ -165,12 +182,43 @@ Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskO
     Show(answer, options);
     return answer;
   }
+  size_t num_new = 0;
+  return AskRanked(question, texts, options, num_new);
+}
+
+Result<Answer> CollectionSession::AskFields(std::span<const AnswerField> fields,
+                                            std::string_view question, const AskOptions& options) {
+  const auto rank = [&](std::string_view asked) {
+    return RankTexts(*collection_, asked, conversation_.BeforeValue(asked, question));
+  };
+  LECTERN_ASSIGN(const RankedTexts likeliest, rank(FirstQuestion(fields)));
+  if (likeliest.ranked.empty()) return AskTexts(question, options);
+  const CollectedText& text = (*likeliest.texts)[likeliest.ranked.front().part];
+  LECTERN_ASSIGN(OpenedText opened, open_(text, options));
+  LECTERN_ASSIGN(const auto plain, opened.session->PlainModel(options));
+  opened.session.reset();
+  size_t num_new = opened.is_new;
+  const auto ask = [&](std::string_view asked, const AskOptions& of_value) -> Result<Answer> {
+    LECTERN_ASSIGN(const RankedTexts texts, rank(asked));
+    // A value whose words no text has is asked for where the first one stands.
+    return AskRanked(asked, texts.ranked.empty() ? likeliest : texts, of_value, num_new);
+  };
+  auto answer =
+      plain ? AskForObject(fields, plain->tokenizer(), options, ask) : AskTexts(question, options);
+  if (!answer.ok()) return answer;
+  for (AskedDocument& asked : answer->documents) {
+    if (asked.name == text.name) asked.is_new |= opened.is_new;
+  }
+  return answer;
+}
+
+Result<Answer> CollectionSession::AskRanked(std::string_view question, const RankedTexts& texts,
+                                            const AskOptions& options, size_t& num_new) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<Try> tries;
   AnswerChoice choice(texts.ranked);
   const bool is_alone = choice.is_sure() || texts.ranked.size() == 1;
-  size_t num_new = 0;
-  while (choice.WantsMore() && num_new < kMostNew) {
+  while (choice.WantsMore() && (tries.empty() || num_new < kMostNew)) {
     const RankedPart& ranked = texts.ranked[tries.size()];
     LECTERN_ASSIGN(Try one, AskText((*texts.texts)[ranked.part], ranked.probability, question,
                                     options, /*shows=*/is_alone));
@@ -199,7 +247,9 @@ Result<Answer> CollectionSession::Ask(std::string_view question, const AskOption
     // A list of the documents that mention words has a text of its own.
     const auto words =
         options.json_schema.empty() ? MentionedWords(question) : std::optional<std::string>();
-    return words ? AnswerMentions(*words, options) : AskTexts(question, options);
+    if (words) return AnswerMentions(*words, options);
+    const std::vector<AnswerField> fields = FieldsOf(question, options);
+    return fields.empty() ? AskTexts(question, options) : AskFields(fields, question, options);
   });
 }
 

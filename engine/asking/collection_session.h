@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/asking/answer_fields.h"
 #include "engine/asking/asked_sessions.h"
 #include "engine/asking/route.h"
 #include "engine/asking/session.h"
@@ -21,7 +23,9 @@ namespace lectern {
 // that ChooseAnswer chooses, and its passages name their document. Where words leave no doubt its
 // text comes as it is decoded, else when all have answered. A question that
 // asks which documents mention something is answered from words (MentionedWords), and so is one
-// that shares no word with any text. Everything else as Session.
+// that shares no word with any text. Where each value of an object is asked for by itself
+// (AskForObject), each chooses its documents; after four that had to be indexed for one of them,
+// each of the others asks one. Everything else as Session.
 class CollectionSession : public Session {
  public:
   // A document of the store that has a text of the collection.
@@ -49,6 +53,8 @@ class CollectionSession : public Session {
   // By the model of the first document that is indexed. kNotReady: none is yet. Also the codes of
   // OpenText.
   Result<TokenizedText> Tokenize(std::string_view text) const override;
+  // That of the document whose model Tokenize takes; the others may have others.
+  Result<std::shared_ptr<const Model>> PlainModel(const AskOptions& options) const override;
   uint64_t dense_bytes() const override { return 0; }
 
  private:
@@ -60,7 +66,18 @@ class CollectionSession : public Session {
     bool is_new = false;
   };
 
+  // Asks a question in one go.
   Result<Answer> AskTexts(std::string_view question, const AskOptions& options);
+  // Asks for an object of these members value by value, where the model of the document that is the
+  // likeliest for the first one is to be asked so; else in one go.
+  Result<Answer> AskFields(std::span<const AnswerField> fields, std::string_view question,
+                           const AskOptions& options);
+  // Asks the likeliest of these texts, of which there is at least one. `num_new`: how many had to
+  // be indexed for the question so far.
+  Result<Answer> AskRanked(std::string_view question, const RankedTexts& texts,
+                           const AskOptions& options, size_t& num_new);
+  // A session on the first document of the collection that is indexed.
+  Result<std::unique_ptr<Session>> OpenIndexed() const;
   Result<Try> AskText(const CollectedText& text, double probability, std::string_view question,
                       const AskOptions& options, bool shows);
   Answer Merge(std::vector<Try> tries, size_t chosen, size_t num_documents) const;

@@ -8,6 +8,7 @@
 #include "engine/asking/ask.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/evidence_passages.h"
+#include "engine/asking/object_answer.h"
 #include "engine/asking/whole_question.h"
 #include "kernels/types.h"
 
@@ -23,11 +24,11 @@ PartedSession::PartedSession(std::shared_ptr<const PartedDocument> document, Ope
     : document_(std::move(document)), open_(std::move(open)), conversation_(open_ms) {}
 
 Result<TokenizedText> PartedSession::Tokenize(std::string_view text) const {
-  const std::lock_guard lock(tokenizing_.mutex);
-  if (!tokenizing_.session) {
-    LECTERN_ASSIGN(tokenizing_.session, open_(IdOf(document_->parts().front()), nullptr));
-  }
-  return tokenizing_.session->Tokenize(text);
+  return WithFirstPart([&](const Session& part) { return part.Tokenize(text); });
+}
+
+Result<std::shared_ptr<const Model>> PartedSession::PlainModel(const AskOptions& options) const {
+  return WithFirstPart([&](const Session& part) { return part.PlainModel(options); });
 }
 
 uint64_t PartedSession::dense_bytes() const {
@@ -131,14 +132,15 @@ Answer PartedSession::Merge(std::vector<Try> tries, size_t chosen) const {
 }
 
 Result<std::optional<Answer>> PartedSession::AskSome(std::string_view question,
+                                                     std::string_view before,
                                                      const AskOptions& options, bool holds) {
   const auto start = std::chrono::steady_clock::now();
   AskOptions of_parts = options;
   of_parts.fallback = Fallback::kWarn;
   std::vector<Try> tries;
   LECTERN_ASSIGN(const WordIndex* const words, contents().words());
-  LECTERN_ASSIGN(const auto ranked, RankParts(*words, contents().passages(), document_->parts(),
-                                              question, conversation_.last_question()));
+  LECTERN_ASSIGN(const auto ranked,
+                 RankParts(*words, contents().passages(), document_->parts(), question, before));
   AnswerChoice choice(ranked);
   const bool is_alone = choice.is_sure() || ranked.size() == 1;
   const bool is_shown = is_alone && !holds;
@@ -166,15 +168,29 @@ Result<std::optional<Answer>> PartedSession::AskSome(std::string_view question,
   return std::optional<Answer>(std::move(answer));
 }
 
+Result<Answer> PartedSession::AskParts(std::string_view question, std::string_view before,
+                                       const AskOptions& options) {
+  // Where everything may have to be read, nothing is shown before that is known.
+  const bool may_read_all = options.fallback == Fallback::kExact && document_->parts().size() > 1;
+  if (!may_read_all || WholeKindOf(question) == WholeKind::kNone) {
+    LECTERN_ASSIGN(std::optional<Answer> answer, AskSome(question, before, options, may_read_all));
+    if (answer) return *std::move(answer);
+  }
+  return AskAll(question, options);
+}
+
 Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& options) {
   return conversation_.Ask(question, options, [&]() -> Result<Answer> {
-    // Where everything may have to be read, nothing is shown before that is known.
-    const bool may_read_all = options.fallback == Fallback::kExact && document_->parts().size() > 1;
-    if (!may_read_all || WholeKindOf(question) == WholeKind::kNone) {
-      LECTERN_ASSIGN(std::optional<Answer> answer, AskSome(question, options, may_read_all));
-      if (answer) return *std::move(answer);
+    const std::vector<AnswerField> fields = FieldsOf(question, options);
+    std::shared_ptr<const Model> plain;
+    if (!fields.empty()) {
+      LECTERN_ASSIGN(plain, PlainModel(options));
     }
-    return AskAll(question, options);
+    if (!plain) return AskParts(question, conversation_.last_question(), options);
+    const auto ask = [&](std::string_view asked, const AskOptions& of_value) {
+      return AskParts(asked, conversation_.BeforeValue(asked, question), of_value);
+    };
+    return AskForObject(fields, plain->tokenizer(), options, ask);
   });
 }
 

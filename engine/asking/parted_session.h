@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/asking/asked_sessions.h"
@@ -20,7 +21,8 @@ namespace lectern {
 // Asks parts, the likeliest by words first, each by itself, with the conversation so far, as long
 // as AnswerChoice wants more; the answer is the one that ChooseAnswer chooses. Where words leave no
 // doubt its text comes as it is decoded, else when all have answered. Passages, pages and offsets
-// are those of the whole text. Everything else as Session.
+// are those of the whole text. Where each value of an object is asked for by itself (AskForObject),
+// each chooses its parts. Everything else as Session.
 class PartedSession : public Session {
  public:
   // Opens a session on the document of a part. Called on the thread that asks, also long after the
@@ -37,8 +39,9 @@ class PartedSession : public Session {
   const DocumentRow& document() const override { return contents().row(); }
   std::string_view text() const override { return contents().text(); }
   std::shared_ptr<const void> KeepDocument() const override { return document_; }
-  // Opens the first part at its first call. Also the codes of OpenPart.
+  // Opens the first part at its first call, as PlainModel does. Also the codes of OpenPart.
   Result<TokenizedText> Tokenize(std::string_view text) const override;
+  Result<std::shared_ptr<const Model>> PlainModel(const AskOptions& options) const override;
   uint64_t dense_bytes() const override;
 
  private:
@@ -48,14 +51,26 @@ class PartedSession : public Session {
     AskedSession asked;
   };
 
+  // Runs `use` with a session on the first part, which it opens where that is not done yet.
+  template <typename Use>
+  auto WithFirstPart(Use use) const -> decltype(use(std::declval<const Session&>())) {
+    const std::lock_guard lock(first_.mutex);
+    if (!first_.session) {
+      LECTERN_ASSIGN(first_.session, open_(IdOf(document_->parts().front()), nullptr));
+    }
+    return use(*first_.session);
+  }
   const DocumentText& contents() const { return document_->contents(); }
   // Asks a part. `shows`: as AskForOne has it.
   Result<Try> AskPart(const RankedPart& part, std::string_view question, const AskOptions& options,
                       bool shows);
+  // Asks a question, or for one value of an object. `before`: what it may refer to, for words.
+  Result<Answer> AskParts(std::string_view question, std::string_view before,
+                          const AskOptions& options);
   // Asks the likeliest parts and chooses an answer. With `holds` nothing is shown,
   // and nothing is returned where an answer says that the question draws on the whole text.
-  Result<std::optional<Answer>> AskSome(std::string_view question, const AskOptions& options,
-                                        bool holds);
+  Result<std::optional<Answer>> AskSome(std::string_view question, std::string_view before,
+                                        const AskOptions& options, bool holds);
   // Asks all parts, each exactly, and puts their answers together.
   Result<Answer> AskAll(std::string_view question, const AskOptions& options);
   // One answer of those of the parts; `best` is the part to which the model goes for it, if it
@@ -82,8 +97,8 @@ class PartedSession : public Session {
   mutable std::optional<EqualPassages> equals_;  // made when it is first needed
   struct {
     std::mutex mutex;
-    std::unique_ptr<Session> session;  // on the first part, opened by the first call of Tokenize
-  } mutable tokenizing_;
+    std::unique_ptr<Session> session;  // on the first part, for what all parts have in common
+  } mutable first_;
 };
 
 }  // namespace lectern

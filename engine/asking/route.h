@@ -26,8 +26,8 @@ struct RankedPart {
 };
 
 // Ranks all parts for a question, the likeliest first; among equals the earlier one. `passages` are
-// those that the index was built from, and the parts are the text's. `before`: the question of the
-// turn before, which a follow-up may refer to; empty: there is none. A text of 1.2 MB
+// those that the index was built from, and the parts are the text's. `before`: what was asked
+// before, which the question may refer to; empty: nothing. A text of 1.2 MB
 // in 66 parts takes 0.3 ms. Codes of WordIndex::Score. May throw std::bad_alloc.
 //
 // With 5,999 questions to 215 real documents that were joined into one text of 66 parts, the right

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "engine/model/model.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "engine/requests/requests.h"
 #include "store/catalog.h"
@@ -35,6 +36,10 @@ class Session {
   // dummy prefix where its tokenizer has one. Ranges as in TokenizedText. kInvalidArgument: not
   // UTF-8. kLimitExceeded: more than 16 MiB. Thread-safe.
   virtual Result<TokenizedText> Tokenize(std::string_view text) const = 0;
+  // The document's model, if it was taught plain answers alone, or none, and is used as the options
+  // say; nullptr: it is another one. Such a model is asked for each value of an object in JSON by
+  // itself (AskForObject). Codes of Open.
+  virtual Result<std::shared_ptr<const Model>> PlainModel(const AskOptions& options) const = 0;
   // Bytes of K and V that a step reading the whole document would read, per layer; all rows count,
   // stored or not.
   virtual uint64_t dense_bytes() const = 0;

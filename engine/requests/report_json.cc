@@ -217,7 +217,9 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
     evidence.emplace_back(EvidenceObject(item, texts.Of(item.document)));
   }
   // In a collection attention and parts are those of the document whose answer was chosen.
-  const auto chosen = std::ranges::find_if(answer.documents, &AskedDocument::is_chosen);
+  const auto chosen = std::ranges::find_if(answer.documents, [&](const AskedDocument& one) {
+    return one.is_chosen && one.document == answer.document;
+  });
   const Offsets& offsets =
       texts.Of(chosen == answer.documents.end() ? std::string_view() : chosen->name);
   Json::Array attention;

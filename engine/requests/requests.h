@@ -338,8 +338,9 @@ struct AskOptions {
   // short is no whole JSON; its finish reason is "length" then, but for stop texts. The model's
   // sentence for "the document does not say" is no such answer, and a warning says where it was
   // likely. A model that was taught plain answers alone is asked for each value of an object by
-  // itself (asking/answer_fields.h), where there are no stop texts; a value for which that sentence
-  // is likely is null or left out, if it may be. Empty: any text.
+  // itself (asking/answer_fields.h), where there are no stop texts, and numbers, dates, booleans
+  // and choices are read out of its plain answers; a value for which that sentence is likely is
+  // null or left out, if it may be. Empty: any text.
   std::string json_schema;
   // Whether keywords of the schema that cannot be kept are an error; else a warning names them.
   bool strict_schema = false;
@@ -459,12 +460,14 @@ struct AskedPart {
   uint32_t number = 0;          // from 0; reports count from 1
   uint64_t begin = 0, end = 0;  // bytes of the document's text
   double probability = 0;       // by words, that the answer stands here (asking/route.h)
-  std::string answer;           // what the model said about this part alone
+  // The model's answer about this part alone. Where values of an object were asked for by
+  // themselves: each behind its key, `"rent": 900, "tenant": "Ada"`.
+  std::string answer;
   double support = 0;           // Evidence::score of its best passage; 0: it has none
   // Mean over the answer's tokens of the natural logarithm of their probability; 0 for an empty
   // one.
   double logprob = 0;
-  bool is_chosen = false;  // its answer is the document's
+  bool is_chosen = false;  // its answer is the document's, or a value of it
 };
 
 // A document of a collection that was asked the question, or that mentions its words.
@@ -472,9 +475,9 @@ struct AskedDocument {
   std::string name, source;         // in the collection
   std::string document;             // id; empty: its words alone were looked at
   double probability = 0;           // by words, that the answer stands here (asking/route.h)
-  std::string answer;               // what the model said about this document alone
+  std::string answer;               // as AskedPart has it
   double support = 0, logprob = 0;  // as AskedPart has them
-  bool is_chosen = false;           // its answer is the answer
+  bool is_chosen = false;           // its answer is the answer, or a value of it
   bool is_new = false;              // it was indexed for this question
   uint32_t num_passages = 0;        // that have all words, where only words were looked at; else 0
 };
@@ -508,7 +511,8 @@ struct Answer {
   std::vector<AttendedPassage> attention;
   // Those that were asked, of a document in parts, the likeliest by words first; empty for other
   // documents. The other fields are those of the part that was chosen, but for timings and bytes,
-  // which count all.
+  // which count all. An object whose values were asked for by themselves has several that were
+  // chosen, each of which is likely as for the value for which it is the likeliest.
   std::vector<AskedPart> parts;
   // The probability in [0, 1] that the model gave, before the first token of the answer, to its own
   // sentence for "the document does not say", all of it; if the question was read twice to find a

@@ -56,6 +56,22 @@ TEST(AnswerFieldsTest, AskInTheWordsOfKeysAndDescriptions) {
             "e: Read the lease. What is the monthly rent?; f: Read the lease. Pets, yes or no?");
 }
 
+TEST(AnswerFieldsTest, NameTheChoices) {
+  EXPECT_EQ(QuestionsOf(ObjectOf(
+                R"("color": {"enum": ["red", "blue", null]},
+                   "kind": {"enum": ["flat", "house"], "description": "What kind is it?"},
+                   "state": {"anyOf": [{"$ref": "#/$defs/S"}, {"type": "null"}],
+                             "description": "The state of it."},
+                   "floor": {"enum": [1, 2]}, "only": {"const": "x"}, "long": {"enum": ["a", ")" +
+                    std::string(200, 'b') + R"("]})",
+                R"(, "$defs": {"S": {"type": "string", "enum": ["new", "old"]}})")),
+            "color: Read the lease. What is the color (red, blue)?; "
+            "kind: What kind is it: flat, house?; "
+            "state: Read the lease. What is the state of it (new, old)?; "
+            "floor: Read the lease. What is the floor?; "
+            "only: Read the lease. What is the only?; long: Read the lease. What is the long?");
+}
+
 // A model would answer these.
 TEST(AnswerFieldsTest, LeaveTheQuestionsOfTheWholeOut) {
   const std::string schema = ObjectOf(R"("name": {}, "town": {})");
@@ -76,7 +92,7 @@ TEST(AnswerFieldsTest, OneValueIsAskedTheWholeQuestion) {
             "a: [b: Read the lease. What was agreed?]");
 }
 
-TEST(AnswerFieldsTest, SayWhatMayBeNullMissingOrYesOrNo) {
+TEST(AnswerFieldsTest, SayWhatMayBeNullMissingOrMustBeRead) {
   const std::string schema = ObjectOf(
       R"("a": {"type": ["string", "null"]}, "b": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]},
          "c": {"enum": ["x", null]}, "d": {"type": "integer", "nullable": true},
@@ -86,11 +102,11 @@ TEST(AnswerFieldsTest, SayWhatMayBeNullMissingOrYesOrNo) {
   ASSERT_EQ(fields.size(), 7u);
   const auto flags = [](const AnswerField& field) {
     return std::string(field.may_be_null ? "n" : "") + (field.may_be_missing ? "m" : "") +
-           (field.is_yes_or_no ? "y" : "");
+           (field.is_read ? "r" : "");
   };
   std::string all;
   for (const AnswerField& field : fields) all += field.key + flags(field) + " ";
-  EXPECT_EQ(all, "an bn cnm dnm ey fnmy gm ");
+  EXPECT_EQ(all, "an bnr cnmr dnmr er fnmr gmr ");
   for (const AnswerField& field : fields) {
     EXPECT_TRUE(CompileJsonSchema(field.schema, true).ok()) << field.schema;
   }
@@ -122,6 +138,43 @@ TEST(AnswerFieldsTest, MembersOfObjectsAreNamedWithThem) {
       "trees: Read the lease. What is the trees?");
 }
 
+// As pydantic writes Optional[Person], and others do.
+TEST(AnswerFieldsTest, ObjectsThatMayBeNullAreTakenApart) {
+  const std::string schema = ObjectOf(
+      R"("owner": {"anyOf": [{"$ref": "#/$defs/Person"}, {"type": "null"}], "default": null},
+         "tenant": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/Person"}], "title": "Tenant"},
+         "agent": {"allOf": [{"$ref": "#/$defs/Person"}], "description": "Of the owner."},
+         "guest": {"type": ["object", "null"], "properties": {"name": {"type": "string"}}},
+         "heir": {"type": "object", "nullable": true, "properties": {"name": {"type": "string"}}},
+         "other": {"anyOf": [{"$ref": "#/$defs/Person"}, {"type": "string"}]},
+         "large": {"anyOf": [{"$ref": "#/$defs/Person"}], "minProperties": 1})",
+      R"(, "$defs": {"Person": )" + ObjectOf(R"("name": {"type": "string"})") + "}");
+  const std::vector<AnswerField> fields = SplitIntoFields(schema, kWhole);
+  std::string all;
+  for (const AnswerField& field : fields) {
+    all += field.key + (field.members.empty() ? "" : "[]") + (field.may_be_null ? "n " : " ");
+  }
+  EXPECT_EQ(all, "owner[]n tenant[]n agent[] guest[]n heir[]n other large ");
+  EXPECT_EQ(fields.front().members.front().question, "Read the lease. What is the owner name?");
+  EXPECT_EQ(
+      QuestionsOf(R"({"$ref": "#/definitions/Lease", "definitions": {"Lease": )" +
+                  ObjectOf(R"("rent": {"type": "string"}, "pets": {"type": "string"})") + "}}"),
+      "rent: Read the lease. What is the rent?; pets: Read the lease. What is the pets?");
+}
+
+// A person's friend is a person, whose friend is a value.
+TEST(AnswerFieldsTest, ObjectsWithinThemselvesAreValues) {
+  for (const std::string friends :
+       {R"({"$ref": "#/$defs/P"})", R"({"anyOf": [{"$ref": "#/$defs/P"}, {"type": "null"}]})"}) {
+    EXPECT_EQ(QuestionsOf(R"({"$defs": {"P": {"type": "object", "properties": {
+                  "name": {"type": "string"}, "friend": )" +
+                          friends + R"(}}},
+                  "type": "object", "properties": {"one": {"$ref": "#/$defs/P"}}})"),
+              "one: [name: Read the lease. What is the one name?; "
+              "friend: Read the lease. What is the one friend?]");
+  }
+}
+
 // Their properties do not say all about them, or they are no objects.
 TEST(AnswerFieldsTest, OtherSchemasAreNotTakenApart) {
   const std::string two = R"("a": {"type": "string"}, "b": {"type": "string"})";
@@ -135,10 +188,10 @@ TEST(AnswerFieldsTest, OtherSchemasAreNotTakenApart) {
       ObjectOf(R"("a": {"const": 1}, "b": {"type": "null"})"),
       ObjectOf(R"("a": {"type": "string"}, "b": {"$ref": "#/properties/a"})"),
       ObjectOf(R"("a": {"type": "string"}, "b": {"type": "strange"})"),
-      // A person has a friend, who is a person.
-      R"({"$defs": {"P": {"type": "object", "properties": {"friend": {"$ref": "#/$defs/P"},
-            "name": {"type": "string"}}}}, "type": "object", "properties":
-            {"one": {"$ref": "#/$defs/P"}, "two": {"$ref": "#/$defs/P"}}})"};
+      // A person has a friend, who is a person, and so on.
+      R"({"$defs": {"P": {"type": "object", "properties": {"friend": {"$ref": "#/$defs/P"}},
+            "required": ["friend"]}}, "type": "object", "properties":
+            {"one": {"$ref": "#/$defs/P"}, "two": {"type": "string"}}})"};
   for (const std::string& schema : schemas) {
     EXPECT_TRUE(SplitIntoFields(schema, kWhole).empty()) << schema;
   }

@@ -145,6 +145,87 @@ TEST_F(CollectionSessionTest, SeveralDocumentsAreAskedWhereWordsDoNotDecide) {
   EXPECT_EQ(answer.texts[0].document, chosen->name);
 }
 
+// Each value is asked of the document that has its words, which is indexed for it.
+TEST_F(CollectionSessionTest, EachValueOfAnObjectChoosesItsDocument) {
+  AddAll();
+  const auto session = Open(*engine_);
+  AskOptions options;
+  options.max_tokens = 200, options.kv_budget = 1, options.max_evidence = 4;
+  options.json_schema = R"({"type": "object", "required": ["digger", "day"], "properties": {
+      "kind": {"const": "report"},
+      "digger": {"type": "string", "maxLength": 9, "description": "Who dug the harbour of Osk?"},
+      "day": {"type": "string", "maxLength": 9, "description": "When are quinces sold?"}}})";
+  const auto answer = session->Ask("Xyzzy.", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  options.json_schema = R"({"type": "string", "maxLength": 9})";
+  const auto of_document = [&](const char* name, const char* question) {
+    const auto alone = (*engine_->Open(name))->Ask(question, options);
+    return alone.ok() ? alone->text : alone.status().message();
+  };
+  EXPECT_EQ(answer->text, R"({"kind": "report", "digger": )" +
+                              of_document("0.txt", "Who dug the harbour of Osk?") + R"(, "day": )" +
+                              of_document("1.txt", "When are quinces sold?") + "}");
+  EXPECT_EQ(answer->collection, "papers");
+  EXPECT_EQ(answer->num_documents, 4u);
+  ASSERT_EQ(answer->documents.size(), 2u);
+  for (const AskedDocument& asked : answer->documents) {
+    EXPECT_TRUE(asked.is_chosen) << asked.name;
+    EXPECT_TRUE(asked.is_new) << asked.name;
+    EXPECT_TRUE(asked.answer.starts_with(asked.name == "0.txt" ? R"("digger": )" : R"("day": )"))
+        << asked.answer;
+  }
+  // Each gave one value: the first one's is the object's.
+  EXPECT_EQ(answer->document, engine_->Find("0.txt").ok() ? ToHex(engine_->Find("0.txt")->id) : "");
+  for (int i = 0; i < 2; ++i) {
+    const std::string name = std::to_string(i) + ".txt", bytes = Member(i).bytes;
+    const auto text = std::ranges::find(answer->texts, name, &Answer::TextOf::document);
+    ASSERT_NE(text, answer->texts.end()) << name;
+    EXPECT_EQ(*text->text, bytes);
+    EXPECT_TRUE(std::ranges::any_of(answer->evidence, [&](const Evidence& one) {
+      return one.document == name && one.text == kSentences[i] &&
+             bytes.substr(one.begin, one.end - one.begin) == one.text;
+    })) << name;
+  }
+  // A follow-up knows the object.
+  AskOptions free;
+  free.kv_budget = 1;
+  const Answer next = Ask(*session, "And who sells quinces?", free);
+  free.history.turns = {{"Xyzzy.", answer->text, ""}};
+  const Answer told = Ask(*Open(*engine_), "And who sells quinces?", free);
+  EXPECT_EQ(next.text, told.text);
+  EXPECT_EQ(next.question_tokens, told.question_tokens);
+}
+
+// Where all documents have a value's words, those of the whole question tell which one is meant.
+TEST_F(CollectionSessionTest, TheWholeQuestionHelpsValuesToChoose) {
+  std::vector<CollectionText> members = Members();
+  for (int i = 0; i < 4; ++i) {
+    members[i] = Member(i, "The gate is painted in colour number " + std::to_string(i) + ".\n\n");
+  }
+  ASSERT_TRUE(engine_->AddToCollection("papers", members).ok());
+  AskOptions options;
+  options.max_tokens = 100;
+  options.json_schema = R"({"type": "object", "required": ["color", "state"], "properties": {
+      "color": {"type": "string", "maxLength": 9, "description": "What colour is the gate?"},
+      "state": {"type": "string", "maxLength": 9, "description": "How is the gate painted?"}}})";
+  const auto answer = Open(*engine_)->Ask("Who dug the harbour of Osk, and when?", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  ASSERT_FALSE(answer->documents.empty());
+  EXPECT_EQ(answer->documents.front().name, "0.txt");
+}
+
+TEST_F(CollectionSessionTest, AnObjectOfWordsThatNoTextHasIsRefused) {
+  AddAll();
+  AskOptions options;
+  options.json_schema = R"({"type": "object", "properties": {
+      "xyzzy": {"type": "string", "description": "Xyzzy?"},
+      "plugh": {"type": "string", "description": "Plugh?"}}})";
+  const auto refused = Open(*engine_)->Ask("Zzyzx?", options);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(refused.status().param(), "question");
+  EXPECT_TRUE(engine_->List()->empty());
+}
+
 TEST_F(CollectionSessionTest, MentionsNeedNoModel) {
   AddAll();
   const auto engine = NewEngine("");

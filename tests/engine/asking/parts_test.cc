@@ -494,6 +494,94 @@ TEST_F(PartsTest, FollowUpsKnowTheConversation) {
   EXPECT_TRUE((*session)->Ask("Who?", options).ok());
 }
 
+// Each value goes to the part that has its words, and says what it says when only that is asked
+// for; evidence and receipt are those of all parts that were asked.
+TEST_F(PartsTest, EachValueOfAnObjectChoosesItsPart) {
+  const auto engine = SharedEngine();
+  const char* const kQuestions[] = {"Where do zebras graze?", "When are quinces sold?"};
+  AskOptions options;
+  options.kv_budget = 1;
+  const auto ask = [&](Session& session, const char* question, const std::string& schema,
+                       uint32_t max_tokens) {
+    options.json_schema = schema;
+    options.max_tokens = max_tokens;
+    auto answer = session.Ask(question, options);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return answer.ok() ? *std::move(answer) : Answer();
+  };
+  const std::string value = R"({"type": "string", "maxLength": 10})";
+  Answer alone[2];
+  for (size_t i = 0; i < 2; ++i) {
+    alone[i] = ask(**engine->Open("book"), kQuestions[i], value, 100);
+  }
+  ASSERT_NE(alone[0].parts.front().number, alone[1].parts.front().number);
+  const std::string place = R"("description": "Where do zebras graze?")";
+  const std::string day = R"("description": "When are quinces sold?")";
+  const std::string of_string = R"("type": "string", "maxLength": 10, )";
+  const std::string object = R"({"type": "object", "properties": {"place": {)" + of_string + place +
+                             R"(}, "day": {)" + of_string + day +
+                             R"(}}, "required": ["place", "day"]})";
+  const auto session = engine->Open("book");
+  std::string shown;
+  options.on_text = [&](std::string_view piece) {
+    shown += piece;
+    return true;
+  };
+  const Answer answer = ask(**session, "Xyzzy.", object, 200);
+  EXPECT_EQ(answer.text, R"({"place": )" + alone[0].text + R"(, "day": )" + alone[1].text + "}");
+  EXPECT_EQ(shown, answer.text);
+  EXPECT_EQ(answer.document, SharedReport().document);
+  EXPECT_EQ(answer.document_tokens, SharedReport().tokens);
+  EXPECT_EQ(answer.num_parts, SharedReport().parts);
+  EXPECT_EQ(answer.kv.bytes_read, alone[0].kv.bytes_read + alone[1].kv.bytes_read);
+  EXPECT_EQ(answer.question_tokens, alone[0].question_tokens + alone[1].question_tokens);
+  for (const char* const fact : {kFacts[3], kFacts[1]}) {
+    const auto same = std::ranges::find(answer.evidence, fact, &Evidence::text);
+    ASSERT_NE(same, answer.evidence.end()) << fact;
+    EXPECT_EQ(Text().substr(same->begin, same->end - same->begin), fact);
+  }
+  std::set<uint32_t> numbers;
+  for (const AskedPart& part : answer.parts) {
+    EXPECT_TRUE(numbers.insert(part.number).second) << part.number;
+    for (size_t i = 0; i < 2; ++i) {
+      if (part.number != alone[i].parts.front().number) continue;
+      EXPECT_TRUE(part.is_chosen);
+      const std::string said = (i == 0 ? R"("place": )" : R"("day": )") + alone[i].text;
+      EXPECT_NE(part.answer.find(said), std::string::npos) << part.answer;
+    }
+  }
+  // The conversation has the object as one turn.
+  const Answer next = ask(**session, "And the ferry?", value, 8);
+  options.history.turns = {{"Xyzzy.", answer.text, ""}};
+  const Answer told = ask(**engine->Open("book"), "And the ferry?", value, 8);
+  EXPECT_EQ(next.text, told.text);
+  EXPECT_EQ(next.question_tokens, told.question_tokens);
+}
+
+// It leaves no trace in the conversation where nothing was shown.
+TEST_F(PartsTest, AnObjectIsCancelledBetweenItsValues) {
+  const auto engine = SharedEngine();
+  const auto session = engine->Open("book");
+  CancelFlag cancel = true;
+  AskOptions options;
+  options.max_tokens = 100;
+  options.cancel = &cancel;
+  options.json_schema = R"({"type": "object", "required": ["zebras", "quinces"], "properties": {
+      "zebras": {"type": "string", "maxLength": 10}, "quinces": {"type": "string"}}})";
+  EXPECT_EQ((*session)->Ask("Who?", options).status().code(), Code::kCancelled);
+  cancel = false;
+  options.history.turns = {{"Is it old?", "Yes."}};  // it has not begun
+  std::string shown;
+  options.on_text = [&](std::string_view piece) {
+    shown += piece;
+    return shown.find("quinces") == shown.npos;
+  };
+  const auto answer = (*session)->Ask("Who?", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->finish_reason, "cancelled");
+  EXPECT_EQ(answer->text, shown);
+}
+
 TEST_F(PartsTest, ACancelledQuestionLeavesTheConversation) {
   const auto engine = SharedEngine();
   auto session = engine->Open("book");

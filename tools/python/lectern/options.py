@@ -207,8 +207,10 @@ class AskOptions(TypedDict, total=False):
     # The model's sentence for "the document does not say" is never the answer; the warning
     # "refusal_likely" says where it would have been. A model that was taught plain answers
     # alone is asked for each value of an object by itself, by its description or the words of
-    # its key; where it would rather say that sentence, the value is null or left out, if it may
-    # be. Empty: any text.
+    # its key, and numbers, dates, booleans and choices are read out of its plain answers; where
+    # it would rather say that sentence, the value is null or left out, if it may be. In a
+    # document in parts, and in a collection, each value chooses the parts or documents that are
+    # asked for it. Empty: any text.
     json_schema: str | Mapping[str, object]
     # True: what cannot be kept is an error
     strict_schema: bool
