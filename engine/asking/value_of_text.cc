@@ -528,7 +528,7 @@ std::string ValueOfText(std::string_view schema, std::string_view question, std:
     std::vector<std::string> numbers = NumbersIn(lexemes);
     std::erase_if(numbers, [&](const std::string& one) { return !grammar->Has(one); });
     if (AsksForYear(question)) {
-      std::ranges::stable_partition(numbers, IsYearNumber);
+      std::stable_partition(numbers.begin(), numbers.end(), IsYearNumber);
     }
     if (!numbers.empty()) return numbers.front();
   }

@@ -39,7 +39,7 @@ class DeviceConversation final : public Conversation {
 
   // Does the same with floats of the host. Waits. Errors of DeviceArray too.
   Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
-                uint32_t first);
+                uint32_t first) override;
   // Waits. Errors as DeviceRowAttention's.
   Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
   // Appends the first `num_tokens` of all layers to `rows`, which has the same type. Waits. Errors
