@@ -516,7 +516,9 @@ std::vector<std::string> ChoicesOf(std::string_view schema) {
 std::string ValueOfText(std::string_view schema, std::string_view question, std::string_view text) {
   const auto grammar = ValueGrammar::Of(schema);
   if (!grammar || !IsValidUtf8(text)) return "";
-  text = TrimWhiteSpace(text.substr(0, kMostReadBytes));
+  text = text.substr(0, kMostReadBytes);
+  while (!IsValidUtf8(text)) text.remove_suffix(1);  // the limit may divide a character
+  text = TrimWhiteSpace(text);
   const std::vector<std::string> choices = ChoicesOf(schema);
   const std::optional<bool> affirms = Affirms(question, text);
   for (const std::string& choice : {ChoiceIn(choices, text), YesOrNo(choices, affirms)}) {

@@ -146,6 +146,12 @@ TEST(LatexTest, AccentsFormulasListsAndTables) {
             "a{b http://x/~y here (http://z)\n");
 }
 
+TEST(LatexTest, AFileOfDefinitionsAloneStaysAsItIsWritten) {
+  const std::string text = "\\newcommand{\\km}[1]{#1 kilometres}\n% a remark\n\\def\\a{b}\n";
+  EXPECT_EQ(MarkupText("latex", text), text);
+  EXPECT_EQ(MarkupText("latex", " \n"), "refused: has no text in it");
+}
+
 TEST(LatexTest, WhatNothingClosesIsReadInLinearTime) {
   EXPECT_EQ(MarkupText("latex", "\\section{One\n\\textbf{two $ three\n"), "One\ntwo $ three\n");
   for (const std::string_view part :

@@ -184,6 +184,14 @@ TEST(ValueOfTextTest, ReadsOtherStringsAsRunsOfWords) {
   EXPECT_EQ(ValueIn("Ada rents it.", R"({"type": "string", "minLength": 1})"),
             R"("Ada rents it.")");
   EXPECT_EQ(ValueIn("Ada rents", R"({"type": "string", "pattern": "^[0-9]+$"})"), "");
+  // A long text is read up to a limit, which divides no character.
+  const std::string text = "a";
+  std::string accents;
+  for (int i = 0; i < 3000; ++i) accents += "é";
+  const std::string value = ValueIn(text + accents, R"({"type": "string", "minLength": 1})");
+  ASSERT_GT(value.size(), 1000u);
+  EXPECT_EQ(value, "\"" + text + accents.substr(0, value.size() - 3) + "\"");
+  EXPECT_EQ(value.size() % 2, 1u);  // two quotation marks, one letter of a byte, others of two
   EXPECT_EQ(ValueIn("5", R"({"type": "strange"})"), "");
   EXPECT_EQ(ValueIn("5", "{"), "");
 }

@@ -11,6 +11,7 @@
 #include "tools/ingest/extract/latex_names.h"
 #include "tools/ingest/extract/markup_lines.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/extract/text_builder.h"
 #include "tools/ingest/letter_forms.h"
 
 namespace lectern::tools {
@@ -436,7 +437,12 @@ class LatexReader {
 
 api::Result<Extracted> ReadLatex(std::string_view bytes) {
   const std::string clean = CleanUtf8(bytes).text;
-  return LatexReader(clean, 0).ReadDocument();
+  Extracted extracted = LatexReader(clean, 0).ReadDocument();
+  if (!extracted.text.empty()) return extracted;
+  // Definitions alone, or another text of this name: it is taken as it is written.
+  TextBuilder writer;
+  writer.Verbatim(clean);
+  return writer.Finish(0, "");
 }
 
 }  // namespace lectern::tools

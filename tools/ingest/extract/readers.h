@@ -57,7 +57,8 @@ api::Result<Extracted> ReadAsciiDoc(std::string_view bytes);
 api::Result<Extracted> ReadOrg(std::string_view bytes);
 
 // LaTeX: titles and sections as headings, tables by row, code, text without the commands that only
-// say how it looks. Formulas stay as they are written. Comments and definitions are left out.
+// say how it looks. Formulas stay as they are written. Comments and definitions are left out; a
+// file that holds nothing else is taken as it is written.
 api::Result<Extracted> ReadLatex(std::string_view bytes);
 
 // DocBook 4 and 5: titles as headings, lists, tables by row, program text as code, footnotes behind
