@@ -22,31 +22,42 @@ static_assert(sizeof(Entry) == 76);
 
 uint32_t CrcOf(const Entry& entry) { return Crc32c(0, &entry, offsetof(Entry, crc)); }
 
-}  // namespace
-
-// Names the file by a hash of the folder's path, because a path has slashes and may be longer than
-// a file name. 16 bytes of the hash are enough: if two paths met, their keys would still differ,
-// and the weights would be hashed again.
-std::string DigestCache::PathOf(const std::string& folder) const {
+// The path of the folder's entry: <store>/digests/ and 32 hexadecimal digits of a hash of `folder`,
+// because a path has slashes and may be longer than a file name. 16 bytes of the hash are enough:
+// if two paths met, their keys would still differ, and the weights would be hashed again.
+std::string EntryPath(const std::string& store, const std::string& folder) {
   Sha256 hash;
   hash.UpdateText(folder);
   const std::array<uint8_t, 32> digest = hash.Finish();
-  return store_ + "/digests/" + ToHex(std::span(digest).first(16));
+  return store + "/digests/" + ToHex(std::span(digest).first(16));
 }
 
-std::optional<Fingerprint> DigestCache::Find(const std::string& folder, const Key& key) const {
-  if (store_.empty()) return std::nullopt;
-  const auto file = OpenWhole(env_, PathOf(folder), Io::kPread);
+// Nothing: there is no entry, or it cannot be read or believed.
+std::optional<Entry> ReadEntry(Env& env, const std::string& store, const std::string& folder) {
+  if (store.empty()) return std::nullopt;
+  const auto file = OpenWhole(env, EntryPath(store, folder), Io::kPread);
   Entry entry;
-  const Entry wanted;
   // The size is checked before the bytes are copied: the file may be cut, or from another version.
   if (!file.ok() || (*file)->size() != sizeof entry) return std::nullopt;
   std::memcpy(&entry, (*file)->data(), sizeof entry);
-  if (std::memcmp(entry.magic, wanted.magic, sizeof entry.magic) != 0 || entry.key != key ||
+  if (std::memcmp(entry.magic, Entry().magic, sizeof entry.magic) != 0 ||
       entry.crc != CrcOf(entry)) {
     return std::nullopt;
   }
-  return entry.fingerprint;
+  return entry;
+}
+
+}  // namespace
+
+std::optional<Fingerprint> DigestCache::Find(const std::string& folder, const Key& key) const {
+  const auto entry = ReadEntry(env_, store_, folder);
+  if (!entry || entry->key != key) return std::nullopt;
+  return entry->fingerprint;
+}
+
+std::optional<Fingerprint> DigestCache::Guess(const std::string& folder) const {
+  const auto entry = ReadEntry(env_, store_, folder);
+  return entry ? std::optional(entry->fingerprint) : std::nullopt;
 }
 
 void DigestCache::Keep(const std::string& folder, const Key& key,
@@ -54,7 +65,7 @@ void DigestCache::Keep(const std::string& folder, const Key& key,
   if (store_.empty() || !IsOpenStore(env_, store_)) return;
   Entry entry{.key = key, .fingerprint = fingerprint};
   entry.crc = CrcOf(entry);
-  const std::string path = PathOf(folder);
+  const std::string path = EntryPath(store_, folder);
   // The name has a random part, so that two processes that load the same model do not write to one
   // file.
   const std::string temp =

@@ -34,6 +34,9 @@ class DigestCache {
   // entry, another key, a damaged entry, or a file that cannot be read. `folder` is compared as the
   // user wrote it, so two paths to one folder have two entries.
   std::optional<Fingerprint> Find(const std::string& folder, const Key& key) const;
+  // Returns what was last kept for this folder, whatever the key: a guess, for work that is thrown
+  // away where it is wrong.
+  std::optional<Fingerprint> Guess(const std::string& folder) const;
   // Writes the entry of a folder, in place of an older one. `fingerprint`: of the weights as
   // stored, without quantisation and adapter, which the key does not cover; Model::fingerprint()
   // may be another. Best effort and never an error: where the store is sealed, full or cannot be
@@ -41,10 +44,6 @@ class DigestCache {
   void Keep(const std::string& folder, const Key& key, const Fingerprint& fingerprint) const;
 
  private:
-  // The path of the folder's entry: <store>/digests/ and 32 hexadecimal digits of a hash of
-  // `folder`.
-  std::string PathOf(const std::string& folder) const;
-
   Env& env_;
   const std::string store_;
 };

@@ -5,6 +5,7 @@
 #include "engine/model/digest_cache.h"
 #include "engine/model/model_source.h"
 #include "store/shard_format.h"
+#include "store/store.h"
 
 namespace lectern {
 namespace {
@@ -117,6 +118,20 @@ Fingerprint WithAdapter(const Fingerprint& base, const Adapter* adapter) {
   return hash.Finish();
 }
 
+// Begins the check of the packed weights that this model had when it was last loaded, which is half
+// of the work of opening it where nothing is in the page cache yet. nullptr: none are known.
+std::unique_ptr<PackedFile> BeginPackedCheck(Env& env, const std::string& folder,
+                                             const ModelOptions& options, const Adapter* adapter) {
+  if (options.store.empty() || options.first_layers > 0) return nullptr;
+  const auto stored = DigestCache(env, options.store).Guess(folder);
+  if (!stored) return nullptr;
+  const Fingerprint fingerprint = WithAdapter(FingerprintOf(*stored, options.weights), adapter);
+  auto file = PackedFile::Open(env, PackedWeightsPath(options.store, fingerprint), options.io,
+                               options.cancel);
+  if (file) file->Begin();
+  return file;
+}
+
 // Drops all layers but the first `count` from both, for trials (ModelOptions::first_layers).
 void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
   for (uint32_t layer = count; layer < config->num_layers; ++layer) {
@@ -141,12 +156,17 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
 
 // Loads the parts, then finds the fingerprint: from the DigestCache if the files are those that it
 // knows, else by hashing every weight. Weights are packed last, because the file that keeps them is
-// named by the fingerprint.
+// named by the fingerprint; the file that was used last time is checked meanwhile.
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  ModelSource& source, const ModelOptions& options) {
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
   model->config_ = source.config();
+  if (!options.adapter.empty() && options.first_layers == 0) {
+    LECTERN_ASSIGN(model->adapter_,
+                   Adapter::Load(env, options.adapter, model->config_, options.io));
+  }
+  auto packed = BeginPackedCheck(env, folder, options, model->adapter_.get());
   LECTERN_ASSIGN(model->tokenizer_, source.MakeTokenizer());
   LECTERN_RETURN_IF_ERROR(model->LoadChatTemplate(source, options.chat_template));
   model->FindEnds();
@@ -179,10 +199,6 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
     // Kept now and again after indexing (Model::KeepDigest): the store may not exist yet.
     model->KeepDigest(env, options.store);
   }
-  if (!options.adapter.empty() && options.first_layers == 0) {
-    LECTERN_ASSIGN(model->adapter_,
-                   Adapter::Load(env, options.adapter, model->config_, options.io));
-  }
   // A file of packed weights goes when no document has its fingerprint, so that the weights beside
   // an adapter have a file of their own.
   model->fingerprint_ = WithAdapter(FingerprintOf(model->stored_fingerprint_, options.weights),
@@ -193,7 +209,8 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
                                                    .quota_bytes = options.quota_bytes,
                                                    .io = options.io,
                                                    .threads = options.threads,
-                                                   .cancel = options.cancel}));
+                                                   .cancel = options.cancel},
+                                                  std::move(packed)));
   }
   return std::shared_ptr<const Model>(std::move(model));
 }

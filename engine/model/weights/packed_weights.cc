@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <utility>
 
 #include "kernels/convert.h"
 #include "store/crc32c.h"
@@ -19,40 +20,15 @@ namespace {
 constexpr uint64_t kAlignment = 64;  // bytes; a cache line
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;  // of the source, in memory at a time
 
-// The file's structs, as bytes on disk. They have no padding, as the assertions check.
-struct Header {
-  char magic[8] = {'L', 'E', 'C', 'T', 'P', 'A', 'K', '2'};  // the digit is the version
-  Fingerprint fingerprint{};
-  uint64_t num_matrices = 0;
-};
-static_assert(sizeof(Header) == 48);
-
-struct Entry {
-  uint64_t offset, bytes;  // of the file
-  uint64_t num_rows, num_cols;
-  uint32_t type;  // PackedType
-  uint32_t crc;   // of the bytes
-};
-static_assert(sizeof(Entry) == 40);
-
-// The places of everything in the file. Whoever has the bytes fills in the checksums.
-struct Layout {
-  Header header;
-  std::vector<Entry> entries;
-  uint64_t file_bytes;
-
-  size_t entries_bytes() const { return entries.size() * sizeof(Entry); }
-};
-
 // The next multiple of kAlignment.
 uint64_t Aligned(uint64_t at) { return (at + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Computes the places from the shapes alone, so that a file can be checked against it.
-Layout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& sources) {
-  Layout layout;
+PackedLayout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& sources) {
+  PackedLayout layout;
   layout.header.fingerprint = fingerprint;
   layout.header.num_matrices = sources.size();
-  uint64_t at = sizeof(Header) + sources.size() * sizeof(Entry);
+  uint64_t at = sizeof(PackedHeader) + sources.size() * sizeof(PackedEntry);
   for (const PackedSource& source : sources) {
     const PackedRows rows = {nullptr, source.type, source.rows.num_rows, source.rows.num_cols};
     at = Aligned(at);
@@ -65,9 +41,9 @@ Layout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& s
 }
 
 // Views of the matrices in a file's bytes.
-std::vector<PackedRows> Views(const Layout& layout, const std::byte* file) {
+std::vector<PackedRows> Views(const PackedLayout& layout, const std::byte* file) {
   std::vector<PackedRows> views;
-  for (const Entry& entry : layout.entries) {
+  for (const PackedEntry& entry : layout.entries) {
     PackedRows view = {nullptr, static_cast<PackedType>(entry.type), entry.num_rows,
                        entry.num_cols};
     view.Set(file + entry.offset);
@@ -87,10 +63,11 @@ using Sink = std::function<Status(uint64_t offset, std::span<const std::byte> by
 class WeightsPacker {
  public:
   WeightsPacker(Env& env, const Fingerprint& fingerprint, const std::vector<PackedSource>& sources,
-                const PackedWeightsOptions& options)
+                const PackedWeightsOptions& options, std::unique_ptr<PackedFile> begun)
       : env_(env),
         sources_(sources),
         options_(options),
+        begun_(std::move(begun)),
         layout_(LayOut(fingerprint, sources)),
         path_(options.store.empty() ? "" : PackedWeightsPath(options.store, fingerprint)) {}
 
@@ -109,57 +86,32 @@ class WeightsPacker {
   }
 
  private:
-  // Opens and verifies the file; nullptr: it is not there or is not what we would write, or this
-  // was cancelled.
+  // Opens the file, if that was not begun earlier, and verifies it; nullptr: it is not there or is
+  // not what we would write, or this was cancelled.
   std::unique_ptr<PackedWeights> OpenFile() {
     if (path_.empty()) return nullptr;
-    auto file = options_.io == Io::kMmap ? env_.Map(path_) : env_.Mirror(path_);
-    if (!file.ok() || (*file)->size() != layout_.file_bytes || !IsWanted(**file)) {
-      return nullptr;
+    // Another one, and this one if it is refused, is closed on return: an open file may be in the
+    // way of writing.
+    std::unique_ptr<PackedFile> file = std::move(begun_);
+    if (!file || file->path() != path_) {
+      file = PackedFile::Open(env_, path_, options_.io, options_.cancel);
     }
+    if (!file || !IsWanted(file->layout()) || !file->Finish(options_.threads)) return nullptr;
     auto weights = std::make_unique<PackedWeights>();
-    weights->matrices_ = Views(layout_, (*file)->data());
-    weights->file_ = std::move(file).value();
+    weights->file_ = file->Take();
+    weights->matrices_ = Views(layout_, weights->file_->data());
     return weights;
   }
 
-  // Whether header and entries are what we would write for the matrices that are in the file:
-  // checksums are computed from the bytes, and then everything is compared at once.
-  bool IsWanted(const MappedFile& file) const {
-    Layout wanted = layout_;
-    if (!file.Load(0, sizeof(Header) + wanted.entries_bytes()).ok()) return false;
-    if (std::memcmp(file.data(), &layout_.header, sizeof(Header)) != 0) return false;
-    struct Chunk {
-      size_t entry;
-      uint64_t begin, bytes;
-      uint32_t crc = 0;
-    };
-    std::vector<Chunk> chunks;
-    for (size_t i = 0; i < wanted.entries.size(); ++i) {
-      const Entry& entry = wanted.entries[i];
-      for (uint64_t at = 0; at < entry.bytes; at += kChunkBytes) {
-        chunks.push_back({i, entry.offset + at, std::min(kChunkBytes, entry.bytes - at)});
-      }
+  // Whether a file's head is what we would write; checksums follow from its bytes alone.
+  bool IsWanted(PackedLayout layout) const {
+    PackedLayout wanted = layout_;  // after packing, with the checksums of what was written
+    for (PackedLayout* head : {&wanted, &layout}) {
+      for (PackedEntry& entry : head->entries) entry.crc = 0;
     }
-    std::atomic<bool> failed = false;
-    const auto check = [&](size_t i, size_t) {
-      Chunk& chunk = chunks[i];
-      if (failed || IsSet(options_.cancel) || !file.Load(chunk.begin, chunk.bytes).ok()) {
-        failed = true;
-      } else {
-        chunk.crc = Crc32c(0, file.data() + chunk.begin, chunk.bytes);
-      }
-    };
-    ForAll(chunks.size(), check);
-    if (failed) return false;
-    // After packing, layout_ has the checksums of what was written.
-    for (Entry& entry : wanted.entries) entry.crc = 0;
-    for (const Chunk& chunk : chunks) {
-      uint32_t& crc = wanted.entries[chunk.entry].crc;
-      crc = Crc32cJoin(crc, chunk.crc, chunk.bytes);
-    }
-    return std::memcmp(file.data() + sizeof(Header), wanted.entries.data(),
-                       wanted.entries_bytes()) == 0;
+    return layout.file_bytes == wanted.file_bytes &&
+           std::memcmp(&layout.header, &wanted.header, sizeof(PackedHeader)) == 0 &&
+           std::memcmp(layout.entries.data(), wanted.entries.data(), wanted.entries_bytes()) == 0;
   }
 
   // Calls body(item, slot) for all items, on the threads, if there are any.
@@ -202,9 +154,9 @@ class WeightsPacker {
 
   // Writes the head last, when checksums are known, and makes the file durable under its name.
   Status Finish(WritableFile& file, const std::string& temp) {
-    LECTERN_RETURN_IF_ERROR(file.WriteAt(0, &layout_.header, sizeof(Header)));
+    LECTERN_RETURN_IF_ERROR(file.WriteAt(0, &layout_.header, sizeof(PackedHeader)));
     LECTERN_RETURN_IF_ERROR(
-        file.WriteAt(sizeof(Header), layout_.entries.data(), layout_.entries_bytes()));
+        file.WriteAt(sizeof(PackedHeader), layout_.entries.data(), layout_.entries_bytes()));
     LECTERN_RETURN_IF_ERROR(file.Sync());
     LECTERN_RETURN_IF_ERROR(file.Close());
     LECTERN_RETURN_IF_ERROR(env_.Rename(temp, path_));
@@ -239,19 +191,21 @@ class WeightsPacker {
     return {};
   }
 
-  Status PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const;
+  Status PackMatrix(const PackedSource& source, PackedEntry& entry, const Sink& sink) const;
 
   Env& env_;
   const std::vector<PackedSource>& sources_;
   const PackedWeightsOptions& options_;
-  Layout layout_;
+  std::unique_ptr<PackedFile> begun_;
+  PackedLayout layout_;
   const std::string path_;
 };
 
 // Packs a matrix chunk by chunk of panels: each is loaded, quantised by all threads, and let go, so
 // that little of the source is in memory at once. Planes are made of panels of q8, and a chunk of
 // the low one goes to its own place, behind the whole high one.
-Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
+Status WeightsPacker::PackMatrix(const PackedSource& source, PackedEntry& entry,
+                                 const Sink& sink) const {
   ThreadPool* const threads = options_.threads;
   const TensorRows& rows = source.rows;
   const std::optional<Dtype> plain = PlainDtype(rows.type);
@@ -325,8 +279,9 @@ uint64_t PackedWeights::end_of(size_t count) const {
 
 Result<std::unique_ptr<PackedWeights>> PackedWeights::Open(Env& env, const Fingerprint& fingerprint,
                                                            const std::vector<PackedSource>& sources,
-                                                           const PackedWeightsOptions& options) {
-  return WeightsPacker(env, fingerprint, sources, options).Run();
+                                                           const PackedWeightsOptions& options,
+                                                           std::unique_ptr<PackedFile> begun) {
+  return WeightsPacker(env, fingerprint, sources, options, std::move(begun)).Run();
 }
 
 }  // namespace lectern

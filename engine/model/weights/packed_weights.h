@@ -2,13 +2,10 @@
 // once, and keeps the result as a file in the store, which the next start maps. Weights::Pack uses
 // it.
 //
-//   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
-//   header | entries, one a matrix | zeros up to a multiple of 64 | matrices, each at such a place
-//
-// An entry has place, shape, type and CRC-32C of a matrix. Everything but the checksums follows
-// from the model, so a reader compares instead of parsing: a file that is missing, damaged, cut, of
-// another version or of other weights is made anew. The fingerprint covers every byte of the source
-// and how it is quantised (Model::Load).
+// Everything in the file (PackedFile) but the checksums follows from the model, so a reader
+// compares instead of parsing: a file that is missing, damaged, cut, of another version or of other
+// weights is made anew. The fingerprint covers every byte of the source and how it is quantised
+// (Model::Load).
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
 
@@ -18,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/weights/packed_file.h"
 #include "kernels/packed_rows.h"
 #include "kernels/thread_pool.h"
 #include "store/cancel_flag.h"
@@ -54,11 +52,13 @@ class PackedWeights {
   // Opens the file, or packs and writes it: a few rows at a time, straight into the file, and what
   // was read of the source leaves memory (MappedFile::DontNeed). A store that does not take the
   // file is no error: the matrices are packed into memory. Every byte of a file that is opened is
-  // verified, also of one that was just written. Nothing of `sources` is kept. kUnsupportedModel: a
-  // value that no scale holds; kTruncated, kIoError of the source; kOutOfMemory; kCancelled.
+  // verified, also of one that was just written. `begun`: a file whose check was begun earlier,
+  // used if it is the one. Nothing of `sources` is kept. kUnsupportedModel: a value that no scale
+  // holds; kTruncated, kIoError of the source; kOutOfMemory; kCancelled.
   static Result<std::unique_ptr<PackedWeights>> Open(Env& env, const Fingerprint& fingerprint,
                                                      const std::vector<PackedSource>& sources,
-                                                     const PackedWeightsOptions& options);
+                                                     const PackedWeightsOptions& options,
+                                                     std::unique_ptr<PackedFile> begun = nullptr);
 
   PackedRows matrix(size_t i) const { return matrices_[i]; }  // in the order of `sources`
   // The byte of the file behind the first `count` matrices. There must be a file.

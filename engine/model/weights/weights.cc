@@ -125,7 +125,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
 }
 
 Status Weights::Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
-                     const PackedWeightsOptions& options) {
+                     const PackedWeightsOptions& options, std::unique_ptr<PackedFile> begun) {
   assert(needs_packing_ && !packed_);
   std::vector<PackedSource> sources;
   // Experts come last: what every token reads lies together, and is copied to large pages alone.
@@ -142,7 +142,8 @@ Status Weights::Pack(Env& env, const ModelConfig& config, const Fingerprint& fin
     }
     if (!are_experts) num_dense = sources.size();
   }
-  LECTERN_ASSIGN(packed_, PackedWeights::Open(env, fingerprint, sources, options));
+  LECTERN_ASSIGN(packed_,
+                 PackedWeights::Open(env, fingerprint, sources, options, std::move(begun)));
   if (packed_->file() != nullptr) copy_.SetFiles({{packed_->file(), packed_->end_of(num_dense)}});
   BindMatrices(config);
   return {};

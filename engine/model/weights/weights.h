@@ -88,9 +88,9 @@ class Weights {
   bool needs_packing() const { return needs_packing_; }
   bool has_blocks() const;  // whether a tensor in use has a type of blocks in its file
   // Packs the matrices and makes the views of all; to be called once, before other threads use
-  // this, where needs_packing(). Not again after an error. Codes of PackedWeights::Open.
+  // this, where needs_packing(). Not again after an error. `begun` and codes: PackedWeights::Open.
   Status Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
-              const PackedWeightsOptions& options);
+              const PackedWeightsOptions& options, std::unique_ptr<PackedFile> begun = nullptr);
 
   const WeightMatrix& embedding() const { return embedding_; }  // [vocab, hidden]
   const WeightMatrix& output() const { return output_; }        // [vocab, hidden]; tied: embedding

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -162,6 +164,77 @@ TEST_P(PackedWeightsTest, ADamagedFileIsMadeAnew) {
     EXPECT_EQ(Digest(*model), digest) << i;
     EXPECT_TRUE(ReadWholeFile(path) == good) << i;
   }
+}
+
+// A head that was made to be in a reader's way: a matrix that lies behind the file's end, over
+// another one, over the head, or where numbers wrap; more matrices than the file has room for.
+TEST_P(PackedWeightsTest, AHeadThatCannotBeIsNotBelieved) {
+  LoadIn(store_);
+  const std::string path = File(), good = ReadWholeFile(path);
+  const auto open = [&](Io io) { return PackedFile::Open(Env::Default(), path, io, nullptr); };
+  const auto with = [&](size_t at, uint64_t number) {
+    std::string bytes = good;
+    std::memcpy(bytes.data() + at, &number, sizeof number);
+    return bytes;
+  };
+  ASSERT_NE(open(Io::kMmap), nullptr);
+  constexpr size_t kCount = 40, kFirst = 48, kSecond = kFirst + 40, kBytes = 8;  // of the head
+  uint64_t first;
+  std::memcpy(&first, good.data() + kFirst, sizeof first);
+  const std::string bad[] = {with(kCount, ~uint64_t{0}), with(kCount, good.size() / 40),
+                             with(kFirst, 64),           with(kFirst, good.size() + 64),
+                             with(kSecond, first),       with(kFirst + kBytes, ~uint64_t{0}),
+                             good.substr(0, 47),         good.substr(0, 100)};
+  for (size_t i = 0; i < std::size(bad); ++i) {
+    WriteWholeFile(path, bad[i]);
+    EXPECT_EQ(open(Io::kMmap), nullptr) << i;
+    EXPECT_EQ(open(Io::kPread), nullptr) << i;
+  }
+}
+
+TEST_P(PackedWeightsTest, ACheckFindsEachChangedByteWhereverItBegan) {
+  LoadIn(store_);
+  const std::string path = File(), good = ReadWholeFile(path);
+  ThreadPool threads(2);
+  for (const bool is_whole : {true, false}) {
+    std::string bytes = good;
+    if (!is_whole) bytes.back() ^= 1;
+    WriteWholeFile(path, bytes);
+    for (const Io io : {Io::kMmap, Io::kPread}) {
+      for (ThreadPool* pool : {static_cast<ThreadPool*>(nullptr), &threads}) {
+        for (const bool begin : {false, true}) {
+          const auto file = PackedFile::Open(Env::Default(), path, io, nullptr);
+          ASSERT_NE(file, nullptr);
+          if (begin) file->Begin();
+          EXPECT_EQ(file->Finish(pool), is_whole);
+        }
+        // One that goes while it is being checked.
+        PackedFile::Open(Env::Default(), path, io, nullptr)->Begin();
+      }
+    }
+  }
+}
+
+// The store remembers the weights that lay at a path before: a wrong guess changes nothing.
+TEST_P(PackedWeightsTest, OtherWeightsAtTheSamePathGetTheirOwnFile) {
+  LaterEnv env;
+  const std::string model = folder_.path() + "/model", weights = model + "/model.safetensors";
+  fs::copy(TinyModel(), model, fs::copy_options::recursive);
+  fs::permissions(weights, fs::perms::owner_all);
+  const auto load = [&](const std::string& store) {
+    auto loaded = Model::Load(env, model, {.store = store, .weights = GetParam()});
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    return *loaded;
+  };
+  EXPECT_GT(Quantised(*load(store_)), 0u);
+  EXPECT_EQ(Quantised(*load(store_)), 0u);
+  std::string bytes = ReadWholeFile(weights);
+  bytes[bytes.size() - 128 - 4] ^= 1;  // of the last matrix
+  WriteWholeFile(weights, bytes);
+  const auto other = load(store_);
+  EXPECT_GT(Quantised(*other), 0u);
+  EXPECT_EQ(Digest(*other), Digest(*load("")));
+  EXPECT_EQ(Quantised(*load(store_)), 0u);
 }
 
 // No store, a sealed one, one whose place for the file is taken, one that is full.
