@@ -3,6 +3,7 @@
 
 # shellcheck disable=SC2034  # used where this file is sourced
 product_packages=(
+  antiword              # old Word documents, run as a process of its own
   g++ cmake ninja-build pkg-config
   libarchive-dev        # zip files: office files, books
   libcli11-dev          # command lines

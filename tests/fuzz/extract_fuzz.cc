@@ -6,6 +6,7 @@
 
 #include "tests/tools/zip_writer.h"
 #include "tools/ingest/extract/extract.h"
+#include "tools/ingest/extract/unpack.h"
 #include "tools/ingest/package_format.h"
 
 namespace {
@@ -47,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   lectern::tools::ZipFormat(bytes);
   lectern::tools::MarkedTextFormat(bytes);
+  (void)lectern::tools::Unpack(bytes);
   if (data[0] >= 0x80) bytes = OfficeFile(bytes);
   auto extracted = lectern::tools::Extract(kFormats[data[0] % 0x80 % kNumFormats], bytes);
   if (!extracted.ok() && extracted.error().message.empty()) std::abort();

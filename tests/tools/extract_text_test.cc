@@ -16,6 +16,7 @@
 #include "tools/ingest/html.h"
 #include "tools/ingest/ingest.h"
 #include "tools/ingest/list_numbers.h"
+#include "tools/ingest/old_word.h"
 #include "tools/ingest/package_format.h"
 #include "tools/ingest/rtf.h"
 #include "tools/ingest/rtf_filter.h"
@@ -376,6 +377,34 @@ TEST(RtfTest, TextAndTables) {
   EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos);
 }
 
+TEST(OldWordTest, TextTablesAndNotes) {
+  if (FindProgram("antiword").empty()) GTEST_SKIP() << "there is no antiword";
+  const std::string bytes = FileBytes("libreoffice.doc");
+  EXPECT_EQ(DetectFormat(bytes, "README"), Format::kDoc);
+  auto read = ReadOldWord(bytes, {.extract = kProgram});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(
+      read->text.starts_with("The Lund Report\n\nAda Brok\n\n# Introduction\n\nThe mill at Osk "
+                             "was designed by Ada Brok in 1871. It has three wheels and "
+                             "code.\n\n## Rules"))
+      << read->text;
+  EXPECT_NE(read->text.find("\nProduct | Price | Stock\nAlpha pump | 120 EUR | 17\n"),
+            std::string::npos)
+      << read->text;
+  EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos) << read->text;
+  EXPECT_EQ(read->note, "antiword gives no text of 1 footnote: save the file as .docx for them");
+  EXPECT_NE(read->text.find("\nx = 1\ny = 2\n\nLine one\nline two. "), std::string::npos)
+      << read->text;
+  auto cut = ReadOldWord(bytes.substr(0, 3000), {.name = "\"a.doc\"", .extract = kProgram});
+  EXPECT_EQ(cut.error().code, LECTERN_INVALID_ARGUMENT);
+  EXPECT_TRUE(cut.error().message.starts_with("\"a.doc\" cannot be read by antiword ("))
+      << cut.error().message;
+  auto missing = ReadOldWord(bytes, {.name = "\"a.doc\"", .antiword = "/nonexistent/antiword"});
+  EXPECT_EQ(missing.error().param, "antiword");
+  EXPECT_NE(missing.error().message.find(HowToInstall("antiword") + ", or save \"a.doc\" as .docx"),
+            std::string::npos);
+}
+
 // As Word and LibreOffice show it.
 TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
   auto read = ReadRtf(
@@ -465,10 +494,9 @@ TEST(PackageFormatTest, ContentTellsTheFormat) {
   for (size_t size = 0; size < whole.size(); size += size < 100 ? 1 : 31)
     EXPECT_EQ(ZipFormat(whole.substr(0, size)), "") << size;
   EXPECT_EQ(DetectFormat("a,b\n", "table.CSV"), Format::kCsv);
-  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "ls.1.gz"), Format::kManPage);
-  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "netmap.4freebsd.gz"), Format::kManPage);
-  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "data.tar.gz"), Format::kText);
-  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "backup.2024.gz"), Format::kText);
+  EXPECT_EQ(DetectFormat(".so man1/ls.1\n", "dir.1"), Format::kManPage);
+  EXPECT_EQ(DetectFormat(".so man4/ptnet.4\n", "netmap.4freebsd"), Format::kManPage);
+  EXPECT_EQ(DetectFormat(".so much for that\n", "notes.txt"), Format::kText);
   EXPECT_EQ(ParseFormat("ods"), Format::kOds);
 }
 

@@ -12,6 +12,7 @@ namespace lectern::tools {
 namespace {
 
 constexpr std::string_view kMagic = "lectern-extract 1";
+constexpr std::string_view kUnpackedMagic = "lectern-unpack 1\n";
 constexpr lectern_code kCodes[] = {LECTERN_OK, LECTERN_INVALID_ARGUMENT, LECTERN_EMPTY_DOCUMENT,
                                    LECTERN_LIMIT_EXCEEDED};
 
@@ -45,6 +46,12 @@ api::Error ExtractError(lectern_code code, const std::string& message) {
 std::string Complaint(const ChildEnd& end) {
   const std::string line = end.complaint.substr(0, std::min(end.complaint.find('\n'), size_t{200}));
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
+}
+
+api::Error OtherProgram(const ChildEnd& end) {
+  return ExtractError(
+      LECTERN_IO_ERROR,
+      "lectern-extract is not the program of this version; install it again" + Complaint(end));
 }
 
 // The error that the end of the program means; nothing: it ended as it should. Its path is no
@@ -87,9 +94,7 @@ std::optional<api::Error> ErrorOfEnd(const ChildEnd& end, const std::string& nam
                                 "give its text");
       }
   }
-  return ExtractError(
-      LECTERN_IO_ERROR,
-      "lectern-extract is not the program of this version; install it again" + Complaint(end));
+  return OtherProgram(end);
 }
 
 // Time as for a PDF of the size. Memory in proportion to the size, too, so that a small file that
@@ -104,7 +109,33 @@ ChildLimits ExtractLimits(uint64_t num_bytes) {
   return limits;
 }
 
+// The output of lectern-extract for the bytes.
+api::Result<std::string> RunExtract(std::string_view bytes, const std::string& format,
+                                    const ExtractOptions& options) {
+  const std::string program =
+      options.program.empty() ? LibexecProgram("lectern-extract") : options.program;
+  const ChildLimits limits = options.limits.value_or(ExtractLimits(bytes.size()));
+  std::string output;
+  const ChildEnd end = RunLimited(
+      {program, format}, bytes, limits,
+      [&output](std::string_view piece) { return output.append(piece), true; },
+      options.is_cancelled);
+  if (auto error = ErrorOfEnd(end, options.name, limits)) return *error;
+  return output;
+}
+
+// An error of the program's, whose message begins with a verb.
+api::Error Named(api::Error error, const std::string& name) {
+  error.message = name + " " + error.message;
+  return error;
+}
+
 }  // namespace
+
+std::string WriteUnpacked(api::Result<std::string> result) {
+  if (!result.ok()) return WriteExtracted(result.error());
+  return std::move(result->insert(0, kUnpackedMagic));
+}
 
 std::string WriteExtracted(api::Result<Extracted> result) {
   const auto code = result.ok() ? LECTERN_OK : result.error().code;
@@ -161,23 +192,23 @@ std::optional<api::Result<Extracted>> ParseExtracted(std::string_view bytes) {
 
 api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& format,
                                      const ExtractOptions& options) {
-  const std::string program =
-      options.program.empty() ? LibexecProgram("lectern-extract") : options.program;
-  const ChildLimits limits = options.limits.value_or(ExtractLimits(bytes.size()));
-  std::string output;
-  const ChildEnd end = RunLimited(
-      {program, format}, bytes, limits,
-      [&output](std::string_view piece) { return output.append(piece), true; },
-      options.is_cancelled);
-  if (auto error = ErrorOfEnd(end, options.name, limits)) return *error;
-  auto parsed = ParseExtracted(output);
-  if (!parsed) return *ErrorOfEnd({ChildEnd::How::kRefused, 0, ""}, options.name, limits);
-  if (!parsed->ok()) {
-    api::Error error = parsed->error();
-    error.message = options.name + " " + error.message;
-    return error;
-  }
+  auto output = RunExtract(bytes, format, options);
+  if (!output.ok()) return output.error();
+  auto parsed = ParseExtracted(*output);
+  if (!parsed) return OtherProgram({});
+  if (!parsed->ok()) return Named(parsed->error(), options.name);
   return std::move(*parsed);
+}
+
+api::Result<std::string> ReadUnpacked(std::string_view bytes, const ExtractOptions& options) {
+  auto output = RunExtract(bytes, std::string(kUnpack), options);
+  if (!output.ok()) return output.error();
+  if (output->starts_with(kUnpackedMagic)) {
+    output->erase(0, kUnpackedMagic.size());
+    return output;
+  }
+  const auto parsed = ParseExtracted(*output);
+  return parsed && !parsed->ok() ? Named(parsed->error(), options.name) : OtherProgram({});
 }
 
 }  // namespace lectern::tools

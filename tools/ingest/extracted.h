@@ -29,6 +29,12 @@ inline constexpr int kOutOfMemoryStatus = 3;
 // Writes a result or an error as bytes that ParseExtracted reads.
 std::string WriteExtracted(api::Result<Extracted> result);
 
+// The same for the bytes of a compressed file, which may be any; ReadUnpacked reads them.
+std::string WriteUnpacked(api::Result<std::string> result);
+
+// lectern-extract is told this instead of a format to write the bytes of a compressed file.
+inline constexpr std::string_view kUnpack = "unpack";
+
 // Reads those bytes; nothing where they are any others: text that is not valid UTF-8, pages that do
 // not ascend or lie behind the text, an unknown error code, something behind the end. Any bytes
 // will do.
@@ -53,6 +59,11 @@ struct ExtractOptions {
 // CANCELLED         options.is_cancelled said so
 api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& format,
                                      const ExtractOptions& options);
+
+// Returns the bytes that a compressed file holds ("notes.txt.gz"; extract/unpack.h), which a
+// process of its own decompresses with the same limits. Any thread. Errors: the same but
+// EMPTY_DOCUMENT.
+api::Result<std::string> ReadUnpacked(std::string_view bytes, const ExtractOptions& options);
 
 }  // namespace lectern::tools
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "tools/ingest/encoding_guess.h"
 
@@ -105,17 +106,17 @@ constexpr Signature kSignatures[] = {
     {0, "07070"sv, {"a cpio archive", kArchive}},
     {0, "\xC7\x71"sv, {"a cpio archive", kArchive}},
     {0, "ZIM\x04"sv, {"a ZIM archive", kArchive}},
-    {0, "\x1F\x8B\x08"sv, {"a gzip file", kCompressed}},
-    {0, "BZh"sv, {"a bzip2 file", kCompressed}},
+    {0, "\x1F\x8B\x08"sv, {"a gzip file", kCompressed, true}},
+    {0, "BZh"sv, {"a bzip2 file", kCompressed, true}},
     {0,
      "\xFD"
      "7zXZ\0"sv,
-     {"an xz file", kCompressed}},
-    {0, "\x5D\0\0"sv, {"an lzma file", kCompressed}},
-    {0, "\x28\xB5\x2F\xFD"sv, {"a zstd file", kCompressed}},
-    {0, "\x04\x22\x4D\x18"sv, {"an lz4 file", kCompressed}},
-    {0, "LZIP"sv, {"an lzip file", kCompressed}},
-    {0, "\x1F\x9D"sv, {"a file of compress", kCompressed}},
+     {"an xz file", kCompressed, true}},
+    {0, "\x5D\0\0"sv, {"an lzma file", kCompressed, true}},
+    {0, "\x28\xB5\x2F\xFD"sv, {"a zstd file", kCompressed, true}},
+    {0, "\x04\x22\x4D\x18"sv, {"an lz4 file", kCompressed, true}},
+    {0, "LZIP"sv, {"an lzip file", kCompressed, true}},
+    {0, "\x1F\x9D"sv, {"a file of compress", kCompressed, true}},
     // Programs.
     {0,
      "\x7F"
@@ -197,6 +198,13 @@ std::string_view RootClass(std::string_view bytes) {
 }
 constexpr std::string_view kMessageClass = "\x0B\x0D\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv;
 
+// Word 97 to 2003, Word 6 and 95, and none, which other programs write.
+constexpr std::string_view kWordClasses[] = {"\x06\x09\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv,
+                                             "\0\x09\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv,
+                                             "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"sv};
+constexpr std::string_view kWordStream = "W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"sv;
+constexpr std::string_view kOldWord = "an old Word document (.doc)";
+
 // Tells the kinds of Microsoft's compound files apart by the names of their streams, which are in
 // UTF-16.
 FileKind KindOfOle(std::string_view bytes) {
@@ -207,8 +215,7 @@ FileKind KindOfOle(std::string_view bytes) {
       // Office programs put a docx, xlsx or pptx with a password into a stream of such a file.
       {"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"sv,
        {"an office file with a password", "save it without one"}},
-      {"W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"sv,
-       {"an old Word document (.doc)", "save it as docx, odt or PDF"}},
+      {kWordStream, {kOldWord, "save it as docx, odt or PDF"}},
       {"W\0o\0r\0k\0b\0o\0o\0k\0"sv,
        {"an old Excel workbook (.xls)", "save it as xlsx, ods or CSV"}},
       {"P\0o\0w\0e\0r\0P\0o\0i\0n\0t\0 \0"sv,
@@ -233,22 +240,6 @@ std::optional<FileKind> KindOfZip(std::string_view bytes) {
     if (bytes.find(part) != std::string_view::npos) return kind;
   }
   return std::nullopt;
-}
-
-// Whether the bytes begin with the header of a tar archive: its checksum, in octal digits, is the
-// sum of its 512 bytes with spaces where the checksum stands.
-bool IsTar(std::string_view bytes) {
-  constexpr size_t kHeader = 512, kChecksum = 148, kDigits = 8;
-  if (bytes.size() < kHeader || bytes[0] == '\0') return false;
-  uint32_t sum = 0, said = 0;
-  for (size_t i = 0; i < kHeader; ++i) {
-    const bool is_checksum = i >= kChecksum && i < kChecksum + kDigits;
-    sum += is_checksum ? ' ' : static_cast<uint8_t>(bytes[i]);
-    if (is_checksum && bytes[i] >= '0' && bytes[i] <= '7') {
-      said = said * 8 + static_cast<uint32_t>(bytes[i] - '0');
-    }
-  }
-  return sum == said;
 }
 
 // How many of the bytes are not text's. A run of NULs counts once: logs have holes of them.
@@ -304,6 +295,25 @@ bool IsEnough(const Signature& signature, const ControlCounts& counts) {
 
 }  // namespace
 
+bool IsOldWordDocument(std::string_view bytes) {
+  return bytes.starts_with(kOleMagic) && KindOfOle(bytes).name == kOldWord &&
+         std::ranges::find(kWordClasses, RootClass(bytes)) != std::end(kWordClasses);
+}
+
+bool IsTarArchive(std::string_view bytes) {
+  constexpr size_t kHeader = 512, kChecksum = 148, kDigits = 8;
+  if (bytes.size() < kHeader || bytes[0] == '\0') return false;
+  uint32_t sum = 0, said = 0;
+  for (size_t i = 0; i < kHeader; ++i) {
+    const bool is_checksum = i >= kChecksum && i < kChecksum + kDigits;
+    sum += is_checksum ? ' ' : static_cast<uint8_t>(bytes[i]);
+    if (is_checksum && bytes[i] >= '0' && bytes[i] <= '7') {
+      said = said * 8 + static_cast<uint32_t>(bytes[i] - '0');
+    }
+  }
+  return sum == said;
+}
+
 std::optional<FileKind> KindOfBinary(std::string_view bytes) {
   for (const Signature& signature : kTextual) {
     if (Matches(bytes, signature) && !IsPostScriptResource(bytes)) return signature.kind;
@@ -319,7 +329,7 @@ std::optional<FileKind> KindOfBinary(std::string_view bytes) {
   if (start.starts_with("PK\3\4")) {
     if (const auto kind = KindOfZip(bytes)) return kind;
   }
-  if (IsTar(start)) return FileKind{"a tar archive", kArchive};
+  if (IsTarArchive(start)) return FileKind{"a tar archive", kArchive};
   const auto* const found =
       std::find_if(std::begin(kSignatures), std::end(kSignatures), [&](const Signature& signature) {
         return Matches(start, signature) && IsEnough(signature, counts);

@@ -14,6 +14,7 @@ namespace lectern::tools {
 struct FileKind {
   std::string_view name;     // "a PNG image"
   std::string_view way_out;  // "recognise its text first (apt install tesseract-ocr)"
+  bool is_compressed = false;  // it holds one other file, which may be text ("notes.txt.gz")
 };
 
 // Returns what a file's bytes are if they are no text; nothing: they are text, in whatever
@@ -30,6 +31,14 @@ struct FileKind {
 // bytes in this process, takes text for other things ("MZ", "GIF89a …"), and gives no way out; here
 // the table gives no more than the name, since any binary data is refused.
 std::optional<FileKind> KindOfBinary(std::string_view bytes);
+
+// Whether the bytes are a Word document of before 2007 (.doc), which antiword may read: a compound
+// file with Word's stream, of the class of Word or of none. Any thread.
+bool IsOldWordDocument(std::string_view bytes);
+
+// Whether the bytes begin with the header of a tar archive: its checksum, in octal digits, is the
+// sum of its 512 bytes with spaces where the checksum stands. Any thread.
+bool IsTarArchive(std::string_view bytes);
 
 }  // namespace lectern::tools
 

@@ -10,6 +10,7 @@
 #include "tools/ingest/extracted.h"
 #include "tools/ingest/file_kind.h"
 #include "tools/ingest/html.h"
+#include "tools/ingest/old_word.h"
 #include "tools/ingest/package_format.h"
 #include "tools/ingest/pdf.h"
 #include "tools/ingest/rtf.h"
@@ -21,14 +22,14 @@ namespace {
 constexpr std::string_view kPdfMagic = "%PDF-";
 constexpr std::pair<std::string_view, Format> kFormats[] = {
     {"text", Format::kText},       {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
-    {"pdf", Format::kPdf},         {"rtf", Format::kRtf},           {"docx", Format::kDocx},
-    {"odt", Format::kOdt},         {"pptx", Format::kPptx},         {"odp", Format::kOdp},
-    {"xlsx", Format::kXlsx},       {"ods", Format::kOds},           {"epub", Format::kEpub},
-    {"eml", Format::kMail},        {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
-    {"tsv", Format::kTsv},         {"man", Format::kManPage},       {"srt", Format::kSubtitles},
-    {"fb2", Format::kFictionBook}, {"rst", Format::kRst},           {"adoc", Format::kAsciiDoc},
-    {"org", Format::kOrg},         {"latex", Format::kLatex},       {"docbook", Format::kDocBook},
-    {"ics", Format::kCalendar},    {"vcf", Format::kContacts}};
+    {"pdf", Format::kPdf},         {"rtf", Format::kRtf},           {"doc", Format::kDoc},
+    {"docx", Format::kDocx},       {"odt", Format::kOdt},           {"pptx", Format::kPptx},
+    {"odp", Format::kOdp},         {"xlsx", Format::kXlsx},         {"ods", Format::kOds},
+    {"epub", Format::kEpub},       {"eml", Format::kMail},          {"ipynb", Format::kNotebook},
+    {"csv", Format::kCsv},         {"tsv", Format::kTsv},           {"man", Format::kManPage},
+    {"srt", Format::kSubtitles},   {"fb2", Format::kFictionBook},   {"rst", Format::kRst},
+    {"adoc", Format::kAsciiDoc},   {"org", Format::kOrg},           {"latex", Format::kLatex},
+    {"docbook", Format::kDocBook}, {"ics", Format::kCalendar},      {"vcf", Format::kContacts}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
     {".pdf", Format::kPdf},           {".rtf", Format::kRtf},
@@ -97,18 +98,26 @@ bool BeginsAsHtml(std::string_view bytes) {
   return false;
 }
 
-// Whether a file is packed by gzip and named as a manual page is: "ls.1.gz", "perl.3pm.gz",
-// "netmap.4freebsd.gz"; "backup.2024.gz" is none.
-bool IsPackedManPage(std::string_view bytes, std::string_view file_name) {
-  constexpr std::string_view kGzip("\x1F\x8B", 2), kEnding = ".gz";
-  if (!bytes.starts_with(kGzip) || !file_name.ends_with(kEnding)) return false;
-  file_name.remove_suffix(kEnding.size());
+// Whether a file is named as a manual page is: "ls.1", "perl.3pm", "netmap.4freebsd".
+bool IsNamedAsManPage(std::string_view file_name) {
   const size_t dot = file_name.rfind('.');
   if (dot == std::string_view::npos) return false;
   const std::string_view section = file_name.substr(dot + 1);
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   return !section.empty() && section.size() <= 10 && is_digit(section[0]) && section[0] != '0' &&
          (section.size() == 1 || !is_digit(section[1]));
+}
+
+// The name of the file in a compressed one: "notes.txt" of "notes.txt.gz".
+std::string_view NameInside(std::string_view file_name) {
+  for (const std::string_view ending :
+       {".gz", ".bz2", ".xz", ".lzma", ".lz", ".zst", ".lz4", ".z"}) {
+    if (file_name.size() > ending.size() &&
+        StartsWithCaseless(file_name.substr(file_name.size() - ending.size()), ending)) {
+      return file_name.substr(0, file_name.size() - ending.size());
+    }
+  }
+  return file_name;
 }
 
 std::string_view NameOf(Format format) {
@@ -209,6 +218,13 @@ api::Result<Ingested> IngestRtf(std::string_view bytes, const IngestOptions& opt
   return Ingested{.text = std::move(text->text), .note = std::move(text->note)};
 }
 
+api::Result<Ingested> IngestOldWord(std::string_view bytes, const IngestOptions& options) {
+  auto text = ReadOldWord(
+      bytes, {.name = Quoted(options.file_name, "the file"), .is_cancelled = options.is_cancelled});
+  if (!text.ok()) return text.error();
+  return Ingested{.text = std::move(text->text), .note = std::move(text->note)};
+}
+
 // A reader in a child process gets UTF-8 where the format does not say itself what its bytes mean.
 api::Result<Ingested> IngestExtracted(std::string bytes, Format format,
                                       const IngestOptions& options) {
@@ -250,10 +266,12 @@ bool IsEncodingLabel(std::string_view name) {
 Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   if (bytes.starts_with(kPdfMagic)) return Format::kPdf;
   if (bytes.starts_with("{\\rtf")) return Format::kRtf;
+  if (IsOldWordDocument(bytes)) return Format::kDoc;
   if (BeginsAsHtml(bytes)) return Format::kHtml;
   if (const auto format = ParseFormat(ZipFormat(bytes))) return *format;
   if (const auto format = ParseFormat(MarkedTextFormat(bytes))) return *format;
-  if (IsPackedManPage(bytes, file_name)) return Format::kManPage;
+  // A page that only refers to another one has none of the macros.
+  if (bytes.starts_with(".so ") && IsNamedAsManPage(file_name)) return Format::kManPage;
   for (const auto& [ending, format] : kEndings) {
     if (file_name.size() >= ending.size() &&
         StartsWithCaseless(file_name.substr(file_name.size() - ending.size()), ending)) {
@@ -302,18 +320,26 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     return api::Error{LECTERN_INVALID_ARGUMENT, "format is one of " + std::string(kFormatNames),
                       "format"};
   }
-  const Format format = named.value_or(DetectFormat(bytes, options.file_name));
+  std::string_view file_name = options.file_name;
+  if (const auto kind = KindOfBinary(bytes); kind && kind->is_compressed) {
+    auto unpacked = ReadUnpacked(bytes, {.name = Quoted(options.file_name, "the file"),
+                                         .is_cancelled = options.is_cancelled});
+    if (!unpacked.ok()) return unpacked.error();
+    bytes = std::move(*unpacked);
+    file_name = NameInside(file_name);
+  }
+  const Format format = named.value_or(DetectFormat(bytes, file_name));
   // A name may end as an office file's although the bytes are another thing.
   const bool is_other = IsZipOfParts(format) && !bytes.starts_with("PK");
   if (!named && (IsWrittenText(format) || is_other)) {
     if (auto error = NoText(bytes, options.file_name)) return *error;
   }
-  auto ingested = format == Format::kHtml  ? IngestHtml(bytes, options)
-                  : format == Format::kPdf ? IngestPdf(bytes, options)
-                  : format == Format::kRtf ? IngestRtf(bytes, options)
-                  : format >= Format::kDocx
-                      ? IngestExtracted(std::move(bytes), format, options)
-                      : IngestText(std::move(bytes), options);
+  auto ingested = format == Format::kHtml   ? IngestHtml(bytes, options)
+                  : format == Format::kPdf  ? IngestPdf(bytes, options)
+                  : format == Format::kRtf  ? IngestRtf(bytes, options)
+                  : format == Format::kDoc  ? IngestOldWord(bytes, options)
+                  : format >= Format::kDocx ? IngestExtracted(std::move(bytes), format, options)
+                                            : IngestText(std::move(bytes), options);
   if (!ingested.ok()) return ingested;
   ingested->format = format;
   if (!IsWrittenText(format) && options.encoding != "auto") {

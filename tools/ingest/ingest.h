@@ -1,5 +1,6 @@
 // Turns a document as users have it (text, Markdown, HTML, PDF, office files, books, mails) into
-// the text that is indexed, for index-document and the server. Text and pages may be in any
+// the text that is indexed, for index-document and the server. A compressed file
+// ("notes.txt.gz") is read as the one in it. Text and pages may be in any
 // encoding (text_encoding.h); files that are no text are refused by name (file_kind.h).
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
@@ -21,6 +22,7 @@ enum class Format {
   kHtml,
   kPdf,
   kRtf,
+  kDoc,
   // lectern-extract reads these (extracted.h).
   kDocx,
   kOdt,
@@ -46,7 +48,8 @@ enum class Format {
 };
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
-    "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
+    "auto, text, markdown, html, pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, "
+    "csv, "
     "tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
@@ -65,8 +68,8 @@ inline constexpr std::string_view kEncodingLabels =
 // files and books by the parts of their zip file, mails by their headers and manual pages by their
 // macros, DocBook by its document type or first elements, calendars and address books by their
 // first line; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
-// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .rst, .adoc, .org, .tex, .1.gz
-// and the like for manual pages; in any case); else it is text.
+// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .rst, .adoc, .org, .tex;
+// in any case); else it is text. A compressed file is none of these.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {

@@ -37,6 +37,8 @@ struct ChildEnd {
 // The argument that names a child's input: it becomes "-" on POSIX, and on Windows, where programs
 // read stdin as text, the path of a file with the input.
 inline constexpr char kInput[] = "<input>";
+// The same for a program that wants a file: on POSIX the path of its stdin.
+inline constexpr char kInputPath[] = "<input path>";
 
 // Runs `command` (the program and its arguments, at least one text; FindProgram finds the program;
 // no shell) until it ends or has to be ended. `input` is its stdin, as a file in memory (a copy)

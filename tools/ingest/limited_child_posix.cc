@@ -231,9 +231,11 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
   Pipe out = Pipe::Make(), err = Pipe::Make(), failed = Pipe::Make();
   if (in.get() < 0 || !out.ok() || !err.ok() || !failed.ok()) return not_started(errno);
   std::vector<char*> arguments;
-  char standard_input[] = "-";
+  char standard_input[] = "-", its_path[] = "/dev/stdin";
   for (const std::string& argument : command) {
-    arguments.push_back(argument == kInput ? standard_input : const_cast<char*>(argument.data()));
+    arguments.push_back(argument == kInput       ? standard_input
+                        : argument == kInputPath ? its_path
+                                                 : const_cast<char*>(argument.data()));
   }
   arguments.push_back(nullptr);
 

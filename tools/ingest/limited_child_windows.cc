@@ -263,7 +263,7 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
   if (!file.Write(input)) return not_started(LastErrno());
   std::wstring line;
   for (const std::string& argument : command) {
-    AddArgument(argument == kInput ? file.path() : Wide(argument), line);
+    AddArgument(argument == kInput || argument == kInputPath ? file.path() : Wide(argument), line);
   }
   SECURITY_ATTRIBUTES inherited = {sizeof inherited, nullptr, TRUE};
   const Handle in(::CreateFileW(file.path().c_str(), GENERIC_READ, kShareAll, &inherited,

@@ -1,13 +1,16 @@
 // lectern-extract: reads an office file, a book or a mail from stdin and writes its text to stdout,
-// in the form of extracted.h. The tools start it with limits (limited_child.h), one file a process;
-// it opens no other file and no connection.
+// in the form of extracted.h; as "lectern-extract unpack" the bytes of a compressed file. The tools
+// start it with limits (limited_child.h), one file a process; it opens no other file and no
+// connection.
 #include <clocale>
 #include <cstdio>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "tools/ingest/extract/extract.h"
 #include "tools/ingest/extract/standard_input.h"
+#include "tools/ingest/extract/unpack.h"
 #include "tools/system_start.h"
 
 int main(int argc, char** argv) {
@@ -23,7 +26,9 @@ int main(int argc, char** argv) {
   try {
     std::string bytes;
     if (!tools::ReadStandardInput(bytes)) return 1;
-    output = tools::WriteExtracted(tools::Extract(argv[1], bytes));
+    output = std::string_view(argv[1]) == tools::kUnpack
+                 ? tools::WriteUnpacked(tools::Unpack(bytes))
+                 : tools::WriteExtracted(tools::Extract(argv[1], bytes));
   } catch (const std::bad_alloc&) {
     return tools::kOutOfMemoryStatus;
   }

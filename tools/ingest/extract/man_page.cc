@@ -1,6 +1,4 @@
 // Manual pages with the macros man (man(7), groff_man(7)); those with mdoc are in mdoc.h.
-#include <archive.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -14,35 +12,6 @@
 
 namespace lectern::tools {
 namespace {
-
-constexpr uint64_t kMostPageBytes = uint64_t{64} << 20;  // of a page, unpacked
-
-// Packed by gzip: the bytes inside.
-api::Result<std::string> Unpack(std::string_view bytes) {
-  struct FreeArchive {
-    void operator()(archive* handle) const { archive_read_free(handle); }
-  };
-  const std::unique_ptr<archive, FreeArchive> handle(archive_read_new());
-  archive_read_support_filter_gzip(handle.get());
-  archive_read_support_format_raw(handle.get());
-  archive_entry* entry = nullptr;
-  const auto fail = [](lectern_code code, const char* message) {
-    return api::Error{code, message, "file"};
-  };
-  if (archive_read_open_memory(handle.get(), bytes.data(), bytes.size()) != ARCHIVE_OK ||
-      archive_read_next_header(handle.get(), &entry) != ARCHIVE_OK)
-    return fail(LECTERN_INVALID_ARGUMENT, "is damaged: it cannot be unpacked");
-  std::string page;
-  char buffer[1 << 16];
-  for (;;) {
-    const la_ssize_t count = archive_read_data(handle.get(), buffer, sizeof buffer);
-    if (count == 0) return page;
-    if (count < 0) return fail(LECTERN_INVALID_ARGUMENT, "is damaged: it cannot be unpacked");
-    if (page.size() + static_cast<size_t>(count) > kMostPageBytes)
-      return fail(LECTERN_LIMIT_EXCEEDED, "unpacks to more than 64 MiB; split it");
-    page.append(buffer, static_cast<size_t>(count));
-  }
-}
 
 // Writes a page line by line.
 class ManReader {
@@ -316,13 +285,7 @@ class ManReader {
 }  // namespace
 
 api::Result<Extracted> ReadManPage(std::string_view bytes) {
-  std::string page(bytes);
-  if (bytes.starts_with("\x1F\x8B")) {
-    auto unpacked = Unpack(bytes);
-    if (!unpacked.ok()) return unpacked.error();
-    page = std::move(*unpacked);
-  }
-  page = CleanUtf8(page).text;
+  const std::string page = CleanUtf8(bytes).text;
   RoffStrings strings;
   const std::vector<std::string> lines = RoffLines(page, strings);
   const bool is_mdoc = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {

@@ -39,7 +39,7 @@ api::Result<Extracted> ReadNotebook(std::string_view bytes);
 // tabs alone where `is_tsv`. Rows as in spreadsheets (sheet_rows.h).
 api::Result<Extracted> ReadCsv(std::string_view bytes, bool is_tsv);
 
-// A manual page with the macros man or mdoc, also packed by gzip.
+// A manual page with the macros man or mdoc.
 api::Result<Extracted> ReadManPage(std::string_view bytes);
 
 // Subtitles, SubRip or WebVTT: paragraphs of some cues, each behind the time of its first one, and

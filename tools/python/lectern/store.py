@@ -142,7 +142,7 @@ class Store:
         options           lectern.options.IndexOptions
 
         A file that is indexed already and has not changed costs nothing. PDFs need the program
-        pdftotext (Debian: poppler-utils), RTF needs unrtf; errors say so."""
+        pdftotext (Debian: poppler-utils), RTF needs unrtf, .doc needs antiword; errors say so."""
         read = _files.read_file(file, format=format, encoding=encoding, ocr=ocr, cancel=cancel)
         return self._index(read.text, read.pages, model, adapter, progress, cancel, yes, options,
                            source=read.source, path=read.path, note=read.note)
