@@ -186,6 +186,36 @@ TEST(PdfSectionsTest, PartsOfVowelledLinesAreOneLine) {
   }
 }
 
+// A letter with a mark ends before its true edge, so that gaps do not tell which parts are words.
+TEST(PdfSectionsTest, PartsOfWordsAtMarksAreToldByTheWidthsOfLetters) {
+  const std::string text = TextOfBoxFile("hebrew-vowelled-keter.xml");
+  for (const char* const words :
+       {"הַסִּפְרִיָּה הָעִירוֹנִית", "הַסִּפְרִיָּה נוֹסְדָה בִּשְׁנַת 1952 בְּמֶרְכַּז הָעִיר, וּבָהּ שִׁבְעִים אֶלֶף סְפָרִים."}) {
+    EXPECT_NE(text.find(InFormC(words)), std::string::npos) << words << "\n" << text;
+  }
+}
+
+// LibreOffice draws some marks before their letters, and letters of one glyph with their marks in
+// logical order.
+TEST(PdfSectionsTest, MarksBeforeAndBehindLettersInOneLine) {
+  const std::string text = TextOfBoxFile("hebrew-vowelled-libreoffice.xml");
+  for (const char* const words : {"נוֹסְדָה בִּשְׁנַת 1952 בְּמֶרְכַּז הָעִיר, וּבָהּ שִׁבְעִים אֶלֶף סְפָרִים.",
+                                  "תּוֹשָׁב רַשַּׁאי לִשְׁאֹל חֲמִשָּׁה סְפָרִים לְחֹדֶשׁ אֶחָד."}) {
+    EXPECT_NE(text.find(InFormC(words)), std::string::npos) << words << "\n" << text;
+  }
+}
+
+// Marks are set higher and lower than their words, whose lines are those of columns all the same.
+TEST(PdfSectionsTest, ColumnsWithMarksAreReadOneAfterTheOther) {
+  const std::string text = TextOfBoxFile("arabic-marked-columns.xml");
+  const size_t first = text.find(InFormC("صُمّمت المضخة من طراز KX-200 في مدينة طنطا"));
+  const size_t second = text.find(InFormC("لا تُشغّل المضخة في درجة حرارة أقل من 5 درجات"));
+  const size_t last = text.find(InFormC("زيتًا غير الزيت المعتمد"));
+  EXPECT_LT(first, second) << text;
+  EXPECT_LT(second, last) << text;
+  EXPECT_NE(last, std::string::npos) << text;
+}
+
 // Lines of two cells, the second at `x`.
 std::string TwoColumns(double left, double x, double y, const std::vector<std::string>& firsts,
                        const std::vector<std::string>& lasts) {

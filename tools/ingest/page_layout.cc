@@ -13,7 +13,9 @@
 #include "tools/ingest/column_sections.h"
 #include "tools/ingest/drop_capitals.h"
 #include "tools/ingest/leader_lines.h"
+#include "tools/ingest/letter_marks.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/marked_words.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
 #include "tools/ingest/spaced_lines.h"
@@ -117,12 +119,6 @@ bool HasMarksBehind(const PdfPage& page) {
   return counts.AreBehind();
 }
 
-LetterWidths WidthsOfLetters(const PdfPage& page) {
-  LetterWidths widths;
-  for (const PdfLine& line : page.lines) CountLetterWidths(line.words, widths);
-  return widths;
-}
-
 // Puts the columns of a page, or else those of its sections, one after the other, the first one
 // from the left. Returns the gutters of OrderColumns.
 std::vector<double> OrderText(PdfPage& page) {
@@ -212,16 +208,16 @@ PdfPage WithWholeLines(const PdfPage& page) {
 
 class PageWriter {
  public:
-  // `gutters`: between columns of text, as OrderColumns returns them.
-  PageWriter(const PdfPage& page, const std::vector<double>& gutters)
+  // `gutters`: between columns of text, as OrderColumns returns them. `has_marks_behind`:
+  // LineDirection's.
+  PageWriter(const PdfPage& page, const std::vector<double>& gutters, bool has_marks_behind)
       : page_(page),
         text_height_(TextHeight(page)),
         tables_(FindTables(page, gutters)),
         taken_(page, tables_),
         is_written_(tables_.size()),
         is_footnote_(FootnoteBlocks(page, text_height_)),
-        has_marks_behind_(HasMarksBehind(page)),
-        letter_widths_(WidthsOfLetters(page)),
+        has_marks_behind_(has_marks_behind),
         monospaced_(page) {}
 
   std::vector<LaidOutLine> Write() {
@@ -297,7 +293,7 @@ class PageWriter {
         line.words.begin() + static_cast<ptrdiff_t>(first),
         line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
     LaidOutLine out;
-    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_, &letter_widths_});
+    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_});
     if (out.text.empty()) return;
     if (is_program_text_ && first == 0) out.text.insert(0, Indent(words.front()), ' ');
     out.box = words.front().box;
@@ -403,11 +399,10 @@ class PageWriter {
       out.is_in_table = true;
     }
     for (const WordRun& run : cell) {
-      LaidOutLine out{
-          .text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_, &letter_widths_}),
-          .before = before,
-          .box = run.box,
-          .is_in_table = true};
+      LaidOutLine out{.text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_}),
+                      .before = before,
+                      .box = run.box,
+                      .is_in_table = true};
       lines_.push_back(std::move(out));
       before = LineBreak::kWrap;
     }
@@ -428,7 +423,6 @@ class PageWriter {
   std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
   const bool has_marks_behind_;    // LineDirection's
-  const LetterWidths letter_widths_;
   const MonospacedText monospaced_;
   std::vector<LaidOutLine> lines_;
   // The state of the block that is being written:
@@ -445,12 +439,15 @@ class PageWriter {
 
 std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   std::vector<double> gutters;
+  bool has_marks_behind = false;
   TurnSidewaysPage(page);
   if (auto tiers = TurnVerticalText(page)) {
     gutters = std::move(*tiers);
   } else if (const auto letters = LettersOf(page, 0, page.lines.size());
              letters.right_to_left > 0) {
     page = WithWholeLines(page);
+    has_marks_behind = HasMarksBehind(page);
+    JoinMarkedWords(has_marks_behind, page);
     if (letters.IsRightToLeft()) gutters = OrderTextFromRight(page);
   } else {
     std::vector<PdfLine> stamps = TakeSidewaysStamps(page);
@@ -462,7 +459,7 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
     JoinSpacedLines(page);
     InsertStamps(std::move(stamps), page);
   }
-  return PageWriter(page, gutters).Write();
+  return PageWriter(page, gutters, has_marks_behind).Write();
 }
 
 }  // namespace lectern::tools

@@ -8,203 +8,29 @@
 #include <utility>
 
 #include "tools/ingest/letter_forms.h"
+#include "tools/ingest/letter_marks.h"
 #include "tools/ingest/scripts.h"
 
 namespace lectern::tools {
 namespace {
 
-using Characters = std::vector<uint32_t>;
-
 // Words of a line touch where the gap between them is below this share of their height. Spaces
 // between words are at least 0.2 of it in all fonts tried.
 constexpr double kTouching = 0.1;
-constexpr double kExact = 0.02;         // likewise, of two edges that are one
 constexpr double kThaiTouching = 0.15;  // the same for Thai, whose vowels stand apart; spaces: 0.25
 // Below this share of a full-width character, a gap beside it is the space that LibreOffice and
 // Word set between it and a Latin letter or a digit; a typed space is 0.28 of it and more.
 constexpr double kSetSpace = 0.25;
 constexpr double kSameWordSize =
-    0.25;                          // of two words, relative: else one is a raised or lowered sign
-constexpr size_t kNeighbours = 8;  // words on each side in which a mark's letter is looked for
+    0.25;  // of two words, relative: else one is a raised or lowered sign
 constexpr size_t kMaxLine = size_t{1} << 16;  // characters; longer lines stay as they are seen
-constexpr uint32_t kLam = 0x644, kAlef = 0x627, kHeh = 0x647, kHamzaAbove = 0x654;
 
 FriBidiCharType TypeOf(uint32_t character) { return fribidi_get_bidi_type(character); }
-bool IsRightToLeftLetter(uint32_t character) {
-  const FriBidiCharType type = TypeOf(character);
-  return type == FRIBIDI_TYPE_RTL || type == FRIBIDI_TYPE_AL;
-}
-// Hebrew, Arabic and Syriac with their marks.
-bool IsFromRight(uint32_t character) { return character >= 0x590 && character < 0x900; }
-bool IsHebrew(uint32_t character) { return character >= 0x590 && character < 0x600; }
-bool IsMark(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_NSM; }
 // Alef, and alef with madda or hamza above or below.
 bool IsAlef(uint32_t character) {
   return character == kAlef || character == 0x622 || character == 0x623 || character == 0x625;
 }
-// The letters that a hamza stands above: alef, waw, heh, and the forms of yeh.
-bool CarriesHamza(uint32_t character) {
-  constexpr uint32_t kLetters[] = {kAlef, 0x648, kHeh, 0x649, 0x64A, 0x6C1, 0x6CC, 0x6D5};
-  return std::ranges::find(kLetters, character) != std::end(kLetters);
-}
 bool IsSpace(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_WS; }
-
-bool HasLetterFromRight(const Characters& characters) {
-  return std::any_of(characters.begin(), characters.end(), IsRightToLeftLetter);
-}
-
-size_t NumLettersFromRight(const Characters& characters) {
-  return static_cast<size_t>(
-      std::count_if(characters.begin(), characters.end(), IsRightToLeftLetter));
-}
-
-// Whether a line's letters were drawn one by one: most words with right-to-left letters hold one
-// letter. Its marks, and the letters of a ligature, are then in logical order already.
-bool IsDrawnByLetter(const std::vector<Characters>& words) {
-  size_t num_single = 0, num_several = 0;
-  for (const Characters& word : words) {
-    const size_t num_letters = NumLettersFromRight(word);
-    if (num_letters == 1) ++num_single;
-    if (num_letters > 1) ++num_several;
-  }
-  return num_single >= 4 && num_single > 2 * num_several;
-}
-
-bool IsMarksAlone(const Characters& word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), IsMark);
-}
-
-// Puts `marks`, whose centre is `x`, to the letter that they stand on in `host`: in visual order
-// before it, so that they follow it once the line is turned around. Its letters are taken to be of
-// one width.
-// `is_behind`: the line has marks behind their letters, as LineDirection says.
-void Attach(const Characters& marks, double x, const PdfBox& box, bool is_behind,
-            Characters& host) {
-  const auto num_letters = static_cast<double>(
-      std::count_if(host.begin(), host.end(), [](uint32_t c) { return !IsMark(c); }));
-  const double share = box.Width() > 0 ? (x - box.x_min) / box.Width() : 0;
-  auto letters_before = static_cast<int64_t>(std::clamp(share, 0.0, 0.999) * num_letters);
-  auto at = host.begin();
-  while (at != host.end() && (IsMark(*at) || letters_before-- > 0)) ++at;
-  if (is_behind && at != host.end()) at = std::find_if_not(at + 1, host.end(), IsMark);
-  host.insert(at, marks.begin(), marks.end());
-}
-
-// The word that the marks of word `index` stand on: one that begins where they end (marks come
-// first when a line is drawn from the left), else one that they stand in the middle of. Hebrew
-// letters stand apart, so that the second one is surer unless the first one begins exactly there;
-// Arabic marks may begin a little before their letter, within the one before. words.size(): none.
-size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
-              size_t index) {
-  const PdfBox& marks = words[index].box;
-  const double height = std::max(marks.Height(), 1.0);
-  size_t beginning = words.size(), around = words.size();
-  double nearest = kTouching * height;
-  const size_t begin = index < kNeighbours ? 0 : index - kNeighbours;
-  for (size_t i = begin; i < std::min(words.size(), index + kNeighbours); ++i) {
-    if (parts[i].empty() || IsMarksAlone(parts[i])) continue;
-    const PdfBox& box = words[i].box;
-    if (std::abs(box.x_min - marks.x_max) < nearest) {
-      nearest = std::abs(box.x_min - marks.x_max);
-      beginning = i;
-    }
-    if (box.x_min <= marks.x_max && marks.x_max <= box.x_max) around = i;
-  }
-  const bool stand_apart = parts[index].front() < 0x600;  // Hebrew and Latin
-  const bool is_near = beginning < words.size() && (!stand_apart || nearest < kExact * height);
-  return is_near || around == words.size() ? beginning : around;
-}
-
-// The word that ends nearest to where the marks of word `index` stand, as letters from left to
-// right do (Thai); words.size(): none is near.
-size_t LeftHostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
-                  size_t index) {
-  const PdfBox& marks = words[index].box;
-  size_t host = words.size();
-  if (IsFromRight(parts[index].front())) return host;
-  double nearest = kTouching * std::max(marks.Height(), 1.0);
-  const size_t begin = index < kNeighbours ? 0 : index - kNeighbours;
-  for (size_t i = begin; i < std::min(words.size(), index + kNeighbours); ++i) {
-    if (parts[i].empty() || IsMarksAlone(parts[i]) || HasLetterFromRight(parts[i])) continue;
-    const double distance = std::abs(words[i].box.x_max - marks.x_min);
-    if (distance < nearest) {
-      nearest = distance;
-      host = i;
-    }
-  }
-  return host;
-}
-
-// Moves words that are marks alone (vowel points and tone marks that pdftotext took for words) into
-// the words that they stand on, and empties them.
-void AttachMarks(const std::vector<PdfWord>& words, bool is_behind,
-                 std::vector<Characters>& parts) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (!IsMarksAlone(parts[i])) continue;
-    const size_t left_host = LeftHostOf(words, parts, i);
-    if (left_host != words.size()) {
-      parts[left_host].insert(parts[left_host].end(), parts[i].begin(), parts[i].end());
-      parts[i].clear();
-      continue;
-    }
-    const size_t host = HostOf(words, parts, i);
-    if (host == words.size()) continue;
-    Attach(parts[i], (words[i].box.x_min + words[i].box.x_max) / 2, words[host].box, is_behind,
-           parts[host]);
-    parts[i].clear();
-  }
-}
-
-// Puts the characters of one glyph, which are in logical order, into visual order, with the marks
-// where the line has them.
-void TurnGlyph(bool is_behind, Characters& glyph) {
-  const auto letter = std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter);
-  if (letter == glyph.end()) return;
-  if (NumLettersFromRight(glyph) == 1 && is_behind) {
-    std::stable_partition(glyph.begin(), glyph.end(), [](uint32_t c) { return !IsMark(c); });
-  } else if (NumLettersFromRight(glyph) == 1) {
-    std::stable_partition(glyph.begin(), glyph.end(), IsMark);
-    std::reverse(glyph.begin(), std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter));
-  } else if (*letter == kLam) {  // lam-alef, or the end of the name of God
-    std::reverse(glyph.begin(), glyph.end());
-  }
-}
-
-// The letter that a word consists of, beside its marks; 0: it has others.
-uint32_t OnlyLetter(const Characters& word) {
-  uint32_t letter = 0;
-  for (const uint32_t character : word) {
-    if (IsMark(character)) continue;
-    if (letter != 0 || !IsRightToLeftLetter(character)) return 0;
-    letter = character;
-  }
-  return letter;
-}
-
-// The space between two words of a line whose letters were drawn one by one. Where marks are drawn
-// behind their letters, the box of a letter with some begins at the first one, within the letter.
-// Else a glyph of several characters has the width of one of them, because pdftotext divides it.
-double GapBetweenLetters(const PdfWord& left, const PdfWord& right,
-                         const LineDirection& direction) {
-  const double gap = right.box.x_min - left.box.x_max;
-  const Characters next = CodePoints(right.text), glyph = CodePoints(left.text);
-  const bool is_hebrew = IsHebrew(next.front()) || IsHebrew(glyph.front());
-  // Arabic letters join, so that a letter has several widths.
-  if (direction.widths != nullptr && is_hebrew) {
-    const uint32_t letter = OnlyLetter(next);
-    const size_t first = IsMark(next.front()) && next.size() > 1 ? 1 : 0;
-    const auto width = direction.widths->find(letter != 0 ? letter : next[first]);
-    if (width == direction.widths->end()) return gap;
-    const double points = width->second * right.box.Height();
-    if (letter != 0) return std::min(gap, right.box.x_max - points - left.box.x_max);
-    // The first of several letters: its mark stands about in its middle.
-    const bool is_marked = first > 0 || (next.size() > 1 && IsMark(next[1]));
-    return is_marked ? gap - points / 2 : gap;
-  }
-  const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
-  if (NumLettersFromRight(glyph) != 1) return gap;
-  return gap - left.box.Width() * static_cast<double>(num_marks);
-}
 
 // Whether a full-width character of Han, kana or Hangul stands on one side of a gap, and a
 // character of another kind on the other one, or on both sides where they need no space.
@@ -256,8 +82,7 @@ Characters VisualLine(const std::vector<PdfWord>& words, const LineDirection& di
     if (part.empty()) continue;
     if (is_drawn_by_letter) TurnGlyph(direction.has_marks_behind, part);
     if (last != words.size()) {
-      const double gap = is_drawn_by_letter ? GapBetweenLetters(words[last], words[i], direction)
-                                            : words[i].box.x_min - words[last].box.x_max;
+      const double gap = words[i].box.x_min - words[last].box.x_max;
       const double height = std::max(words[last].box.Height(), words[i].box.Height());
       const bool is_one = has_letter_from_right
                               ? gap < kTouching * height
@@ -424,7 +249,7 @@ void MendLigatures(Characters& line) {
   for (size_t i = 0; i + 1 < line.size(); ++i) {
     const bool begins_word = i == 0 || !is_letter(i - 1);
     if (begins_word && i + 1 < line.size() && IsAlef(line[i]) && line[i + 1] == kLam &&
-        !is_letter(i + 2)) {
+        !is_letter(i + 2) && !(i + 2 < line.size() && IsMark(line[i + 2]))) {
       std::swap(line[i], line[i + 1]);
     } else if (i + 2 < line.size() && IsAlef(line[i]) && IsAlef(line[i + 1]) &&
                line[i + 2] == kLam) {
@@ -450,39 +275,6 @@ void CountLetters(std::string_view text, LetterCounts& counts) {
 bool Touch(const PdfWord& left, const PdfWord& right) {
   const double height = std::max(left.box.Height(), right.box.Height());
   return right.box.x_min - left.box.x_max < kTouching * height;
-}
-
-void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    const Characters word = CodePoints(words[i].text);
-    if (word.size() < 2 || !HasLetterFromRight(word)) continue;
-    const bool begins = i == 0 || !Touch(words[i - 1], words[i]);
-    const bool ends = i + 1 == words.size() || !Touch(words[i], words[i + 1]);
-    if (begins && IsMark(word.front()) && IsRightToLeftLetter(word.back())) ++counts.before;
-    if (ends && IsMark(word.back()) && IsRightToLeftLetter(word.front())) ++counts.behind;
-    for (size_t at = 1; at + 1 < word.size(); ++at) {
-      if (word[at] != kHamzaAbove) continue;
-      const bool is_behind = CarriesHamza(word[at - 1]), is_before = CarriesHamza(word[at + 1]);
-      if (is_behind && !is_before) ++counts.behind;
-      if (is_before && !is_behind) ++counts.before;
-    }
-  }
-}
-
-void CountLetterWidths(const std::vector<PdfWord>& words, LetterWidths& widths) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    const Characters word = CodePoints(words[i].text);
-    const uint32_t letter = OnlyLetter(word);
-    const double height = words[i].box.Height();
-    if (letter == 0 || height <= 0) continue;
-    double width = word.size() == 1 ? words[i].box.Width() : height;
-    if (i > 0) {
-      const double step = words[i].box.x_max - words[i - 1].box.x_max;
-      if (step > words[i].box.Width()) width = std::min(width, step);
-    }
-    const auto known = widths.try_emplace(letter, width / height).first;
-    known->second = std::min(known->second, width / height);
-  }
 }
 
 std::string LogicalText(const std::vector<PdfWord>& words, const LineDirection& direction) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,32 +24,9 @@ struct LetterCounts {
 // Adds the letters of `text`, which may be in either order, to `counts`. Any thread.
 void CountLetters(std::string_view text, LetterCounts& counts);
 
-// How many words with right-to-left letters show that marks (vowel points) stand before the letters
-// that they belong to as these are drawn from left to right (LibreOffice), and how many that they
-// stand behind them (Chromium): at an end of a word, or beside a letter that has no such mark, only
-// one of the two is possible.
-struct MarkCounts {
-  size_t before = 0, behind = 0;
-
-  bool AreBehind() const { return behind > before; }
-};
-
-// Adds the words of a line, from left to right, to `counts`. Any thread.
-void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts);
-
-// The widths of letters that were drawn alone, in heights of their line. The box of a letter whose
-// mark was drawn before it begins where the mark does, so that its width tells less than the
-// distance between the right ends of two letters.
-using LetterWidths = std::map<uint32_t, double>;
-
-// Adds the letters of a line, whose words stand from left to right, to `widths`: the least of the
-// widths that may be theirs. Any thread.
-void CountLetterWidths(const std::vector<PdfWord>& words, LetterWidths& widths);
-
 struct LineDirection {
-  bool is_right_to_left = false;         // how the paragraph runs
-  bool has_marks_behind = false;         // MarkCounts::AreBehind of the page
-  const LetterWidths* widths = nullptr;  // of the page's letters; nullptr: they are not known
+  bool is_right_to_left = false;  // how the paragraph runs
+  bool has_marks_behind = false;  // MarkCounts::AreBehind of the page (letter_marks.h)
 };
 
 // Whether two neighbouring words have less than a space between them.
