@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 
 namespace lectern::tools {
@@ -23,8 +24,11 @@ struct RtfToken {
   std::optional<int> number = {};
 };
 
-// Takes the next token off the front of `rtf`, which is not empty.
-RtfToken TakeRtfToken(std::string_view& rtf) {
+// How many bytes a character has whose first byte is `lead`, in valid UTF-8.
+size_t Utf8Bytes(uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4; }
+
+// Takes the next token off the front of `rtf`, which is not empty. `is_utf8`: all of it is.
+RtfToken TakeRtfToken(std::string_view& rtf, bool is_utf8) {
   using Kind = RtfToken::Kind;
   RtfToken token;
   size_t size = 1;
@@ -51,6 +55,8 @@ RtfToken TakeRtfToken(std::string_view& rtf) {
     const bool is_hex = rtf.size() > 1 && rtf[1] == '\'';
     size = std::min(rtf.size(), is_hex ? size_t{4} : size_t{2});
     if (rtf.size() > 1 && rtf[1] == '*') token.kind = Kind::kOther;
+  } else if (is_utf8) {
+    size = std::min(rtf.size(), Utf8Bytes(static_cast<uint8_t>(first)));
   }
   token.bytes = rtf.substr(0, size);
   rtf.remove_prefix(size);
@@ -116,7 +122,8 @@ bool IsRtfDestination(std::string_view word) {
 class RtfFilter {
  public:
   FilteredRtf Run(std::string_view rtf) {
-    while (!rtf.empty()) Take(TakeRtfToken(rtf));
+    const bool is_utf8 = IsValidUtf8(rtf);
+    while (!rtf.empty()) Take(TakeRtfToken(rtf, is_utf8));
     WriteNotes();
     return std::move(filtered_);
   }
@@ -169,12 +176,49 @@ class RtfFilter {
       Close();
     } else if (token.kind == Kind::kWord && token.word == "u" && token.number) {
       num_to_skip_ = group.num_fallbacks;
-      if (!IsDropped(token, group)) out() += "\\u" + std::to_string(*token.number) + "\\'3f";
+      if (!IsDropped(token, group)) WriteCharacter(*token.number);
     } else if (token.kind == Kind::kWord && Word(token, group)) {
       return;
     } else if (!IsDropped(token, group)) {
-      out() += token.bytes;
+      Write(token);
     }
+  }
+
+  // unrtf drops bytes outside of ASCII, which stand for themselves in the files of many programs
+  // (statements of banks, reports): they are written with \\'. Where all of a file is UTF-8, which
+  // the format does not know, they were meant as that.
+  void Write(const RtfToken& token) {
+    const auto first = static_cast<uint8_t>(token.bytes.front());
+    if (token.kind != RtfToken::Kind::kText || first < 0x80) {
+      out() += token.bytes;
+    } else if (token.bytes.size() == 1) {
+      constexpr char kHex[] = "0123456789abcdef";
+      out() += {'\\', '\'', kHex[first >> 4], kHex[first & 0xF]};
+    } else {
+      WriteUtf8(token.bytes);
+    }
+  }
+
+  void WriteUtf8(std::string_view bytes) {
+    int character = static_cast<uint8_t>(bytes[0]) & (0xFF >> (bytes.size() + 1));
+    for (const char byte : bytes.substr(1)) {
+      character = character << 6 | (static_cast<uint8_t>(byte) & 0x3F);
+    }
+    WriteCharacter(character);
+  }
+
+  // The number of \\u has 16 bits and may be negative. Word writes a character behind U+FFFF as two
+  // surrogates, of which unrtf would make two characters.
+  void WriteCharacter(int number) {
+    if (number < 0) number += 0x10000;
+    const int high = std::exchange(high_surrogate_, 0);
+    if (number >= 0xD800 && number < 0xDC00) {
+      high_surrogate_ = number;
+      return;
+    }
+    if (high > 0 && number >= 0xDC00 && number < 0xE000)
+      number = 0x10000 + ((high - 0xD800) << 10) + (number - 0xDC00);
+    out() += "\\u" + std::to_string(number) + "\\'3f";
   }
 
   // Whether a token is a character that stands behind \u for other readers. unrtf skips one
@@ -326,7 +370,8 @@ class RtfFilter {
   size_t number_at_ = std::string::npos;  // where the number of the paragraph is printed
   bool has_star_ = false;
   bool is_behind_group_ = false;  // right behind its closing brace
-  int num_to_skip_ = 0;  // fallbacks of the last \u
+  int num_to_skip_ = 0;     // fallbacks of the last \u
+  int high_surrogate_ = 0;  // of the last \u; 0: it was none
 };
 
 }  // namespace

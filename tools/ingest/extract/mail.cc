@@ -13,6 +13,7 @@
 #include "engine/model/formats/text.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/file_kind.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/text_encoding.h"
 
@@ -203,9 +204,20 @@ class MessageReader {
     GMimeObject* const best = BestOf(multipart, count);
     for (int i = 0; i < count; ++i) {
       GMimeObject* const part = g_mime_multipart_get_part(multipart, i);
-      if (part != best) NameFiles(part, nesting + 1);
+      if (part != best && !IsCalendar(part)) NameFiles(part, nesting + 1);
     }
     Part(best, nesting + 1);
+    // Only the calendar's form of an invitation may tell when and where.
+    for (int i = 0; i < count; ++i) {
+      GMimeObject* const part = g_mime_multipart_get_part(multipart, i);
+      if (part != best && IsCalendar(part)) Part(part, nesting + 1);
+    }
+  }
+
+  static bool IsCalendar(GMimeObject* part) {
+    GMimeContentType* const type = g_mime_object_get_content_type(part);
+    return GMIME_IS_PART(part) && (g_mime_content_type_is_type(type, "text", "calendar") ||
+                                   g_mime_content_type_is_type(type, "application", "ics"));
   }
 
   static GMimeObject* BestOf(GMimeMultipart* multipart, int count) {
@@ -268,15 +280,18 @@ class MessageReader {
     const auto is_text = [type](const char* kind) {
       return g_mime_content_type_is_type(type, "text", kind) != FALSE;
     };
-    const bool is_data = is_text("calendar") || is_text("vcard") || is_text("x-vcard") ||
-                         is_text("rtf") || is_text("css") || is_text("javascript");
+    const bool is_contact = is_text("vcard") || is_text("x-vcard");
+    const bool is_data = is_text("rtf") || is_text("css") || is_text("javascript");
     if (is_page_) {  // the first part of HTML, and none of its frames
       if (is_text("html") && !std::exchange(has_page_, true)) Page(part);
       return;
     }
     if (IsSignature(type)) return;
+    if (is_contact || IsCalendar(GMIME_OBJECT(part))) return Entries(part, is_contact);
     if (!GMIME_IS_TEXT_PART(part) || is_data) return attachments_.push_back(NameOf(part));
     if (g_mime_part_is_attachment(part)) {
+      // Some programs call any file a text.
+      if (KindOfBinary(BytesOf(part))) return attachments_.push_back(NameOf(part));
       writer_.Gap();
       Header("Attachment", NameOf(part));
       writer_.Gap();
@@ -286,6 +301,17 @@ class MessageReader {
     auto read = ReadHtml(
         text, {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true, .marks_headings = true});
     if (read.ok()) writer_.Verbatim(*read);
+  }
+
+  // The events of an invitation, which many programs send twice in a message, or addresses.
+  void Entries(GMimePart* part, bool is_contact) {
+    const std::string text =
+        GMIME_IS_TEXT_PART(part) ? Decoded(GMIME_TEXT_PART(part)) : BytesOf(part);
+    auto read = is_contact ? ReadContacts(text) : ReadCalendar(text);
+    if (!read.ok()) return attachments_.push_back(NameOf(part));
+    if (read->text == last_entries_) return;
+    writer_.Verbatim(read->text);
+    last_entries_ = std::move(read->text);
   }
 
   // One part of a message that a mail program sent in several mails (RFC 2046, 5.2.2). The message
@@ -391,7 +417,8 @@ class MessageReader {
   std::vector<std::string> attachments_;
   // Parts of messages by their id, until all of a message have come.
   std::map<std::string, std::vector<Owned<GMimeMessagePartial>>> partials_;
-  uint64_t num_leaves_ = 0;  // of messages, beside parts of messages
+  std::string last_entries_;  // of a calendar or an address book
+  uint64_t num_leaves_ = 0;   // of messages, beside parts of messages
   bool is_page_ = false, has_page_ = false;
 };
 
