@@ -406,6 +406,19 @@ TEST(RtfTest, UnicodeCharactersAndAlignedCells) {
       "Right | Middle | Left\n");
 }
 
+// unrtf drops such bytes, and makes two characters of two surrogates.
+TEST(RtfTest, BytesOutsideOfAsciiAndSurrogates) {
+  const auto text = [](const std::string& rtf) {
+    auto read = ReadRtf(rtf, {});
+    return read.ok() ? read->text : read.error().message;
+  };
+  EXPECT_EQ(text("{\\rtf1\\ansi{\\fonttbl{\\f0\\fcharset204 A;}{\\f1\\fcharset0 B;}}\\f0 "
+                 "\xC1\xE0\xED\xEA\\f1  caf\xE9\\par}"),
+            "Банк café\n");
+  EXPECT_EQ(text("{\\rtf1\\ansi Caf\u00E9 \u2014 \U0001F600\\par}"), "Café — 😀\n");
+  EXPECT_EQ(text("{\\rtf1\\ansi a\\u-10179?\\u-8704?b\\u-10179?c\\par}"), "a😀bc\n");
+}
+
 TEST(RtfTest, AnyBytesAreFiltered) {
   EXPECT_EQ(FilterRtf("{a}}{{\\footnote").rtf, "{a}{{[1]\\par [1] {");
   EXPECT_EQ(FilterRtf("{\\footnote a}b}").rtf, "{[1]\\par [1] {a}}b");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/model/formats/text.h"
+#include "tools/ingest/characters.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/extract/readers.h"
 #include "tools/ingest/file_kind.h"
@@ -33,6 +34,41 @@ using Owned = std::unique_ptr<Object, Unref>;
 using OwnedText = std::unique_ptr<char, Free>;
 
 std::string Text(const char* text) { return text ? text : ""; }
+
+bool HasParameter(GMimeContentType* type, const char* name, std::string_view value) {
+  return Lower(Text(g_mime_content_type_get_parameter(type, name))) == value;
+}
+
+bool IsFlowed(GMimeContentType* type) { return HasParameter(type, "format", "flowed"); }
+
+// The paragraphs of a text whose lines the mail program broke (RFC 3676): a line goes on where it
+// ends with a space, in the same depth of quotation. Where the type says DelSp that space was added
+// too, within words of languages that have no spaces.
+std::string WithoutSoftBreaks(std::string_view text, GMimeContentType* type) {
+  const bool deletes_space = HasParameter(type, "delsp", "yes");
+  std::string paragraphs;
+  size_t last_depth = 0;
+  bool goes_on = false;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const size_t depth = std::min(line.find_first_not_of('>'), line.size());
+    line.remove_prefix(depth);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    const bool is_signature = line == "-- ";
+    if (!goes_on || depth != last_depth || is_signature) {
+      if (goes_on) paragraphs += '\n';
+      paragraphs += std::string(depth, '>') + (depth > 0 ? " " : "");
+    }
+    goes_on = line.ends_with(' ') && !is_signature;
+    last_depth = depth;
+    if (goes_on && deletes_space) line.remove_suffix(1);
+    paragraphs += line;
+    if (!goes_on) paragraphs += '\n';
+  }
+  return paragraphs;
+}
 
 // A header with its words in base64 (RFC 2047) as words in quoted-printable. GMime decodes words of
 // one character set that follow each other as one text, and of base64 it drops all that stands
@@ -297,7 +333,7 @@ class MessageReader {
       writer_.Gap();
     }
     const std::string text = Decoded(GMIME_TEXT_PART(part));
-    if (!is_text("html")) return Plain(text);
+    if (!is_text("html")) return Plain(IsFlowed(type) ? WithoutSoftBreaks(text, type) : text);
     auto read = ReadHtml(
         text, {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true, .marks_headings = true});
     if (read.ok()) writer_.Verbatim(*read);
