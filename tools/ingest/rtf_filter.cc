@@ -313,6 +313,14 @@ class RtfFilter {
     } else if (token.word == "footnote" && note_depth_ == 0 && groups_.size() > 1 &&
                !group.is_left_out) {
       BeginNote(group);
+    } else if ((token.word == "shptxt" || token.word == "dptxbxtext") && note_depth_ == 0 &&
+               groups_.size() > 1 && !group.is_left_out) {
+      BeginBox(group);
+    } else if (token.word == "shp") {
+      has_box_ = false;
+      return false;
+    } else if (token.word == "shprslt" && has_box_) {
+      group.is_left_out = true;  // the same box for old readers
     } else if (token.word == "par" && note_depth_ == 0 && !notes_.empty()) {
       WriteNotes();
       return false;
@@ -327,6 +335,16 @@ class RtfFilter {
     out() += "[" + std::to_string(++num_notes_) + "]";
     group.is_note = true;
     notes_.push_back("[" + std::to_string(num_notes_) + "] {");
+    note_depth_ = groups_.size();
+  }
+
+  // The text of a box stands behind the paragraph that holds the box. unrtf would not print it,
+  // because it stands in a group that old readers skip.
+  void BeginBox(Group& group) {
+    group.is_note = true;
+    group.is_aside = false;
+    has_box_ = true;
+    notes_.push_back("{");
     note_depth_ = groups_.size();
   }
 
@@ -362,8 +380,9 @@ class RtfFilter {
 
   FilteredRtf filtered_;
   std::vector<Group> groups_ = {Group()};
-  std::vector<std::string> notes_;  // of the paragraph
-  size_t note_depth_ = 0;           // of groups around the note that is read; 0: none
+  std::vector<std::string> notes_;  // of the paragraph, and its boxes
+  size_t note_depth_ = 0;           // of groups around the note or box that is read; 0: none
+  bool has_box_ = false;            // the shape that is read
   uint64_t num_notes_ = 0;
   RtfStyles styles_;
   bool is_paragraph_start_ = true, is_in_heading_ = false;
