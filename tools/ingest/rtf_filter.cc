@@ -9,6 +9,7 @@
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
+#include "tools/ingest/charset_conversion.h"
 
 namespace lectern::tools {
 namespace {
@@ -119,11 +120,60 @@ bool IsRtfDestination(std::string_view word) {
          (word.size() == 7 && (word.starts_with("header") || word.starts_with("footer")));
 }
 
+// The fonts that a file declares, for their character sets.
+class RtfFonts {
+ public:
+  // A word of the list of fonts.
+  void Declare(const RtfToken& token) {
+    if (token.word == "f") open_ = token.number.value_or(0);
+    if (token.word == "fcharset") charsets_[open_] = token.number.value_or(0);
+  }
+  // A word outside of it.
+  void Word(const RtfToken& token) {
+    if (token.word == "deff") default_ = token.number.value_or(0);
+    if (token.word == "ansicpg") code_page_ = token.number.value_or(0);
+  }
+
+  // The encoding of a font's text if it is Hebrew or Vietnamese, else empty. unrtf gives it to
+  // iconv byte for byte, which holds letters back in case that a mark follows: they would stand
+  // behind the next space. -1: the file's font.
+  std::string_view DecodedEncoding(int font) const {
+    constexpr int kByCodePage = 1;
+    const auto found = charsets_.find(font < 0 ? default_ : font);
+    const int charset = found == charsets_.end() ? kByCodePage : found->second;
+    const int code_page = charset == kByCodePage ? code_page_ : 0;
+    if (charset == kHebrew || code_page == kHebrewCodePage) return "WINDOWS-1255";
+    if (charset == kVietnamese || code_page == kVietnameseCodePage) return "WINDOWS-1258";
+    return "";
+  }
+  static bool IsDecoded(bool is_charset, int number) {
+    if (is_charset) return number == kHebrew || number == kVietnamese;
+    return number == kHebrewCodePage || number == kVietnameseCodePage;
+  }
+
+ private:
+  static constexpr int kHebrew = 177, kVietnamese = 163;
+  static constexpr int kHebrewCodePage = 1255, kVietnameseCodePage = 1258;
+  std::map<int, int> charsets_;  // by the font's number
+  int open_ = 0, default_ = 0, code_page_ = 0;
+};
+
+// The byte that a token stands for, written as itself or with \\'; -1: it is another token.
+int ByteOf(const RtfToken& token) {
+  if (token.kind != RtfToken::Kind::kText) return -1;
+  if (token.bytes.size() == 1) return static_cast<uint8_t>(token.bytes[0]);
+  int byte = -1;
+  if (token.bytes.size() == 4 && token.bytes.starts_with("\\'"))
+    std::from_chars(token.bytes.data() + 2, token.bytes.data() + 4, byte, 16);
+  return byte;
+}
+
 class RtfFilter {
  public:
   FilteredRtf Run(std::string_view rtf) {
     const bool is_utf8 = IsValidUtf8(rtf);
     while (!rtf.empty()) Take(TakeRtfToken(rtf, is_utf8));
+    WriteDecoded();
     WriteNotes();
     return std::move(filtered_);
   }
@@ -133,10 +183,11 @@ class RtfFilter {
     bool is_hidden = false, is_deleted = false;
     bool is_left_out = false;  // a comment
     bool is_note = false;      // the group of a footnote itself
-    bool is_font_table = false;
+    bool is_font_table = false, is_font = false;  // the list of fonts; one of them
     bool is_stylesheet = false, is_style = false;  // the list of styles; one of them
     bool is_aside = false;                         // no part of the document's text
     bool is_list_text = false;  // the number of a paragraph, which stands before its properties
+    int font = -1;             // -1: the file's
     int num_fallbacks = 1;     // characters behind each \\u, for readers that know no Unicode
     // The paragraph: its style, its own outline level, and whether it stands in a table.
     int style = 0, outline = -1;
@@ -148,6 +199,7 @@ class RtfFilter {
   void Take(const RtfToken& token) {
     using Kind = RtfToken::Kind;
     Group& group = groups_.back();
+    if (ByteOf(token) < 0) WriteDecoded();
     if (IsFallback(token)) return;
     // unrtf ends its list of fonts, and with it their character sets, at a space between two.
     const bool is_behind_group = std::exchange(is_behind_group_, token.kind == Kind::kClose);
@@ -169,6 +221,7 @@ class RtfFilter {
       Group inner = group;
       inner.is_note = inner.is_font_table = inner.is_stylesheet = false;
       inner.is_style = group.is_stylesheet || group.is_style;
+      inner.is_font = group.is_font_table || group.is_font;
       if (group.is_stylesheet) styles_.Begin();
       if (!group.is_left_out) out() += '{';
       groups_.push_back(inner);
@@ -189,7 +242,11 @@ class RtfFilter {
   // the format does not know, they were meant as that.
   void Write(const RtfToken& token) {
     const auto first = static_cast<uint8_t>(token.bytes.front());
-    if (token.kind != RtfToken::Kind::kText || first < 0x80) {
+    const std::string_view encoding = fonts_.DecodedEncoding(groups_.back().font);
+    if (const int byte = ByteOf(token); byte >= 0 && !encoding.empty()) {
+      undecoded_ += static_cast<char>(byte);
+      decoded_encoding_ = encoding;
+    } else if (token.kind != RtfToken::Kind::kText || first < 0x80) {
       out() += token.bytes;
     } else if (token.bytes.size() == 1) {
       constexpr char kHex[] = "0123456789abcdef";
@@ -197,6 +254,19 @@ class RtfFilter {
     } else {
       WriteUtf8(token.bytes);
     }
+  }
+
+  void WriteDecoded() {
+    if (undecoded_.empty()) return;
+    std::string_view text = undecoded_ = ConvertToUtf8(undecoded_, decoded_encoding_).text;
+    while (!text.empty()) {
+      const size_t size = std::min(text.size(), Utf8Bytes(static_cast<uint8_t>(text[0])));
+      const bool is_special = text[0] == '\\' || text[0] == '{' || text[0] == '}';
+      if (is_special) out() += '\\';
+      size == 1 ? void(out() += text[0]) : WriteUtf8(text.substr(0, size));
+      text.remove_prefix(size);
+    }
+    undecoded_.clear();
   }
 
   void WriteUtf8(std::string_view bytes) {
@@ -287,6 +357,19 @@ class RtfFilter {
 
   // A word that changes what is shown; false: another one.
   bool Word(const RtfToken& token, Group& group) {
+    // unrtf knows no space in Vietnamese fonts. It gets no bytes of these two sets any more.
+    const bool is_charset = token.word == "fcharset" || token.word == "ansicpg";
+    const int number = token.number.value_or(0);
+    const bool is_decoded = is_charset && RtfFonts::IsDecoded(token.word == "fcharset", number);
+    if (is_decoded) out() += token.word == "fcharset" ? "\\fcharset0 " : "\\ansicpg1252 ";
+    if (group.is_font_table || group.is_font) {
+      fonts_.Declare(token);
+    } else if (token.word == "f" || token.word == "plain") {
+      group.font = token.word == "f" ? token.number.value_or(0) : -1;
+    } else {
+      fonts_.Word(token);
+    }
+    if (is_decoded) return true;
     if (!group.is_style) NoteParagraph(token, group);
     if (token.word == "line" && is_in_heading_ && !IsDropped(token, group)) {
       out() += ' ';
@@ -385,6 +468,8 @@ class RtfFilter {
   bool has_box_ = false;            // the shape that is read
   uint64_t num_notes_ = 0;
   RtfStyles styles_;
+  RtfFonts fonts_;
+  std::string undecoded_, decoded_encoding_;  // text of Hebrew and Vietnamese fonts
   bool is_paragraph_start_ = true, is_in_heading_ = false;
   size_t number_at_ = std::string::npos;  // where the number of the paragraph is printed
   bool has_star_ = false;
