@@ -120,6 +120,18 @@ bool IsRtfDestination(std::string_view word) {
          (word.size() == 7 && (word.starts_with("header") || word.starts_with("footer")));
 }
 
+// Character sets that unrtf does not read well. iconv, which it calls for each byte, holds Hebrew
+// and Vietnamese letters back in case that a mark follows, so that they stand behind the next
+// space; unrtf drops the spaces of Vietnamese, and characters of two bytes whose second one is a
+// letter.
+struct Decoded {
+  int charset, code_page;
+  std::string_view label;
+};
+constexpr Decoded kDecoded[] = {{177, 1255, "windows-1255"}, {163, 1258, "windows-1258"},
+                                {128, 932, "shift_jis"},     {129, 949, "euc-kr"},
+                                {134, 936, "gbk"},           {136, 950, "big5"}};
+
 // The fonts that a file declares, for their character sets.
 class RtfFonts {
  public:
@@ -134,26 +146,27 @@ class RtfFonts {
     if (token.word == "ansicpg") code_page_ = token.number.value_or(0);
   }
 
-  // The encoding of a font's text if it is Hebrew or Vietnamese, else empty. unrtf gives it to
-  // iconv byte for byte, which holds letters back in case that a mark follows: they would stand
-  // behind the next space. -1: the file's font.
+  // The label of a font's encoding if its text is decoded here, else empty. -1: the file's font.
   std::string_view DecodedEncoding(int font) const {
     constexpr int kByCodePage = 1;
     const auto found = charsets_.find(font < 0 ? default_ : font);
     const int charset = found == charsets_.end() ? kByCodePage : found->second;
-    const int code_page = charset == kByCodePage ? code_page_ : 0;
-    if (charset == kHebrew || code_page == kHebrewCodePage) return "WINDOWS-1255";
-    if (charset == kVietnamese || code_page == kVietnameseCodePage) return "WINDOWS-1258";
+    for (const Decoded& decoded : kDecoded) {
+      const bool is_page = charset == kByCodePage && code_page_ == decoded.code_page;
+      if (is_page || charset == decoded.charset) return decoded.label;
+    }
     return "";
   }
-  static bool IsDecoded(bool is_charset, int number) {
-    if (is_charset) return number == kHebrew || number == kVietnamese;
-    return number == kHebrewCodePage || number == kVietnameseCodePage;
+  // Whether a word names a character set or a code page whose text is decoded here.
+  static bool IsDecoded(const RtfToken& token) {
+    const int number = token.number.value_or(0);
+    return std::any_of(std::begin(kDecoded), std::end(kDecoded), [&](const Decoded& decoded) {
+      return (token.word == "fcharset" && number == decoded.charset) ||
+             (token.word == "ansicpg" && number == decoded.code_page);
+    });
   }
 
  private:
-  static constexpr int kHebrew = 177, kVietnamese = 163;
-  static constexpr int kHebrewCodePage = 1255, kVietnameseCodePage = 1258;
   std::map<int, int> charsets_;  // by the font's number
   int open_ = 0, default_ = 0, code_page_ = 0;
 };
@@ -242,7 +255,8 @@ class RtfFilter {
   // the format does not know, they were meant as that.
   void Write(const RtfToken& token) {
     const auto first = static_cast<uint8_t>(token.bytes.front());
-    const std::string_view encoding = fonts_.DecodedEncoding(groups_.back().font);
+    const Group& group = groups_.back();
+    const std::string_view encoding = group.is_font ? "" : fonts_.DecodedEncoding(group.font);
     if (const int byte = ByteOf(token); byte >= 0 && !encoding.empty()) {
       undecoded_ += static_cast<char>(byte);
       decoded_encoding_ = encoding;
@@ -258,7 +272,8 @@ class RtfFilter {
 
   void WriteDecoded() {
     if (undecoded_.empty()) return;
-    std::string_view text = undecoded_ = ConvertToUtf8(undecoded_, decoded_encoding_).text;
+    std::string_view text = undecoded_ =
+        ConvertToUtf8(undecoded_, EncodingOfLabel(decoded_encoding_)).text;
     while (!text.empty()) {
       const size_t size = std::min(text.size(), Utf8Bytes(static_cast<uint8_t>(text[0])));
       const bool is_special = text[0] == '\\' || text[0] == '{' || text[0] == '}';
@@ -357,10 +372,7 @@ class RtfFilter {
 
   // A word that changes what is shown; false: another one.
   bool Word(const RtfToken& token, Group& group) {
-    // unrtf knows no space in Vietnamese fonts. It gets no bytes of these two sets any more.
-    const bool is_charset = token.word == "fcharset" || token.word == "ansicpg";
-    const int number = token.number.value_or(0);
-    const bool is_decoded = is_charset && RtfFonts::IsDecoded(token.word == "fcharset", number);
+    const bool is_decoded = RtfFonts::IsDecoded(token);
     if (is_decoded) out() += token.word == "fcharset" ? "\\fcharset0 " : "\\ansicpg1252 ";
     if (group.is_font_table || group.is_font) {
       fonts_.Declare(token);
@@ -404,7 +416,7 @@ class RtfFilter {
       return false;
     } else if (token.word == "shprslt" && has_box_) {
       group.is_left_out = true;  // the same box for old readers
-    } else if (token.word == "par" && note_depth_ == 0 && !notes_.empty()) {
+    } else if (token.word == "par" && note_depth_ == 0 && !notes_.empty() && !group.is_left_out) {
       WriteNotes();
       return false;
     } else {
@@ -469,7 +481,7 @@ class RtfFilter {
   uint64_t num_notes_ = 0;
   RtfStyles styles_;
   RtfFonts fonts_;
-  std::string undecoded_, decoded_encoding_;  // text of Hebrew and Vietnamese fonts
+  std::string undecoded_, decoded_encoding_;  // text that is decoded here, and the label
   bool is_paragraph_start_ = true, is_in_heading_ = false;
   size_t number_at_ = std::string::npos;  // where the number of the paragraph is printed
   bool has_star_ = false;
