@@ -429,7 +429,7 @@ TEST(RtfTest, CharacterSetsThatUnrtfDoesNotReadWell) {
   };
   EXPECT_EQ(text(177, "\\'f2\\'e5\\'f1\\'f7 \\'ee\\'e5\\'f8\\'f9\\'e4"), "עוסק מורשה end\n");
   EXPECT_EQ(text(163, "Vi\\'ea\\'f2t Nam"), "Việt Nam end\n");
-  EXPECT_EQ(text(128, "\\'83e\\'83X\\'83g {\\b \\'93\\'fa}\\'96\\'7b"), "テスト 日本 end\n");
+  EXPECT_EQ(text(128, "\\'83e\\'83X\\'83g {\\b \\'93\n\\'fa}\\'96\\'7b"), "テスト 日本 end\n");
 }
 
 // Boxes of today's Word, which writes them a second time for old readers, and of old programs.

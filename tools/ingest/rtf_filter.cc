@@ -171,7 +171,7 @@ class RtfFonts {
   int open_ = 0, default_ = 0, code_page_ = 0;
 };
 
-// The byte that a token stands for, written as itself or with \\'; -1: it is another token.
+// The byte that a token stands for, written as itself or with \'; -1: it is another token.
 int ByteOf(const RtfToken& token) {
   if (token.kind != RtfToken::Kind::kText) return -1;
   if (token.bytes.size() == 1) return static_cast<uint8_t>(token.bytes[0]);
@@ -212,7 +212,8 @@ class RtfFilter {
   void Take(const RtfToken& token) {
     using Kind = RtfToken::Kind;
     Group& group = groups_.back();
-    if (ByteOf(token) < 0) WriteDecoded();
+    // The lines of a file may end between the two bytes of a character.
+    if (ByteOf(token) < 0 && token.kind != Kind::kOther) WriteDecoded();
     if (IsFallback(token)) return;
     // unrtf ends its list of fonts, and with it their character sets, at a space between two.
     const bool is_behind_group = std::exchange(is_behind_group_, token.kind == Kind::kClose);
@@ -251,7 +252,7 @@ class RtfFilter {
   }
 
   // unrtf drops bytes outside of ASCII, which stand for themselves in the files of many programs
-  // (statements of banks, reports): they are written with \\'. Where all of a file is UTF-8, which
+  // (statements of banks, reports): they are written with \'. Where all of a file is UTF-8, which
   // the format does not know, they were meant as that.
   void Write(const RtfToken& token) {
     const auto first = static_cast<uint8_t>(token.bytes.front());
@@ -272,16 +273,18 @@ class RtfFilter {
 
   void WriteDecoded() {
     if (undecoded_.empty()) return;
-    std::string_view text = undecoded_ =
-        ConvertToUtf8(undecoded_, EncodingOfLabel(decoded_encoding_)).text;
-    while (!text.empty()) {
+    const std::string decoded = ConvertToUtf8(undecoded_, EncodingOfLabel(decoded_encoding_)).text;
+    undecoded_.clear();
+    for (std::string_view text = decoded; !text.empty();) {
       const size_t size = std::min(text.size(), Utf8Bytes(static_cast<uint8_t>(text[0])));
-      const bool is_special = text[0] == '\\' || text[0] == '{' || text[0] == '}';
-      if (is_special) out() += '\\';
-      size == 1 ? void(out() += text[0]) : WriteUtf8(text.substr(0, size));
+      if (size > 1) {
+        WriteUtf8(text.substr(0, size));
+      } else {
+        const bool is_special = text[0] == '\\' || text[0] == '{' || text[0] == '}';
+        out() += (is_special ? "\\" : "") + std::string(1, text[0]);
+      }
       text.remove_prefix(size);
     }
-    undecoded_.clear();
   }
 
   void WriteUtf8(std::string_view bytes) {
@@ -292,7 +295,7 @@ class RtfFilter {
     WriteCharacter(character);
   }
 
-  // The number of \\u has 16 bits and may be negative. Word writes a character behind U+FFFF as two
+  // The number of \u has 16 bits and may be negative. Word writes a character behind U+FFFF as two
   // surrogates, of which unrtf would make two characters.
   void WriteCharacter(int number) {
     if (number < 0) number += 0x10000;
