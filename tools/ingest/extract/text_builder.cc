@@ -149,7 +149,8 @@ void TextBuilder::Row(std::span<const std::string> cells, std::span<const int> w
   });
   for (size_t i = 0; i < cells.size(); ++i) {
     std::string cell = CollapseSpace(cells[i], false);
-    const int width = i < widths.size() && num_texts > 1 ? std::min(widths[i], kMostWidth) : 1;
+    const bool is_only_text = num_texts == 1 && !cell.empty();
+    const int width = i < widths.size() && !is_only_text ? std::min(widths[i], kMostWidth) : 1;
     for (int column = 0; column < std::max(width, 1); ++column) {
       // Empty cells stay places.
       if (i > 0 || column > 0) row += row.empty() || row.ends_with(' ') ? "| " : " | ";
