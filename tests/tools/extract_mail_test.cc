@@ -61,6 +61,35 @@ TEST(MailTest, OfAlternativesThePlainTextIsTaken) {
             std::string(kHeaders) + "Only this.\n");
 }
 
+TEST(MailTest, InvitationsSayWhenAndWhere) {
+  const std::string event =
+      "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Tenants\nDTSTART:20240301T081500Z\n"
+      "LOCATION:Osk\nEND:VEVENT\nEND:VCALENDAR\n";
+  const std::string invitation = MailPart("Content-Type: multipart/alternative; boundary=c",
+                                          "--c\nContent-Type: text/plain\n\nPlease come.\n"
+                                          "--c\nContent-Type: text/calendar; method=REQUEST\n\n" +
+                                              event + "--c--");
+  const std::string file = MailPart(
+      "Content-Type: application/ics\nContent-Disposition: attachment; filename=i.ics", event);
+  const Extracted read = Mail(MailOf("multipart/mixed; boundary=b", invitation + file + "--b--\n"));
+  EXPECT_EQ(read.text, std::string(kHeaders) +
+                           "Please come.\n\n## Tenants\n\nStart: Friday, 2024-03-01, 08:15 UTC\n"
+                           "Location: Osk\n");
+  EXPECT_EQ(read.note, "");
+}
+
+TEST(MailTest, LinesOfFlowedTextsAreJoined) {
+  EXPECT_EQ(
+      Mail(MailOf("text/plain; format=flowed",
+                  "The rent \r\nis due.\r\n From May on.\r\n> Is it \r\n> 500?\r\n>> Yes \r\n"
+                  "-- \r\nAda\r\n"))
+          .text,
+      std::string(kHeaders) + "The rent is due.\nFrom May on.\n> Is it 500?\n>> Yes \n-- \nAda\n");
+  EXPECT_EQ(
+      Mail(MailOf("text/plain; format=flowed; delsp=yes", "http://a.org/ \nb and  \nc\n")).text,
+      std::string(kHeaders) + "http://a.org/b and c\n");
+}
+
 TEST(MailTest, AttachedTextsAreReadAndOtherFilesNamed) {
   const Extracted read = Mail(MailOf(
       "multipart/mixed; boundary=b",
@@ -69,10 +98,13 @@ TEST(MailTest, AttachedTextsAreReadAndOtherFilesNamed) {
           MailPart("Content-Type: text/plain\nContent-Disposition: attachment; filename=list.txt",
                    "ladder\nsaw") +
           MailPart("Content-Type: application/pdf; name=bill.pdf", "x") +
+          MailPart("Content-Type: text/plain\nContent-Transfer-Encoding: base64\n"
+                   "Content-Disposition: attachment; filename=all.zip",
+                   "UEsDBBQAAAAIAA==") +
           MailPart("Content-Type: application/pgp-signature; name=s.asc", "x") + "--b--\n"));
   EXPECT_EQ(read.text,
             std::string(kHeaders) + "500€ are due.\n\nAttachment: list.txt\n\nladder\nsaw\n");
-  EXPECT_EQ(read.note, "attachments are not read: bill.pdf");
+  EXPECT_EQ(read.note, "attachments are not read: bill.pdf, all.zip");
 }
 
 TEST(MailTest, CharacterSetsThatNobodyDeclares) {

@@ -415,7 +415,7 @@ TEST(OfficeTest, NamesOfColumnsInTwoRows) {
                   "</mergeCells>")
                 .text,
             "# S\n\nState | Measure | Measure | Year\n"
-            "State: Ohio | Measure: Days | Measure: Days | Year: all\n"
+            "State: Ohio | Measure: Days | Year: all\n"
             "State: 1 | Measure: 2 | Measure: 3 | Year: 4\n");
   // A title over the whole table is said once.
   EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "Sales"}}, 1) +

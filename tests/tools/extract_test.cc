@@ -286,8 +286,29 @@ TEST(ExtractTest, CellsThatGoOnDownwardsAreRepeated) {
       "North | Osk\nNorth | Lund\n");
   EXPECT_EQ(
       WordText("<w:tbl><w:tr>" + cell("<w:gridSpan w:val=\"3\"/>", "Sales") + "</w:tr><w:tr>" +
-               cell("", "Item") + cell("<w:gridSpan w:val=\"2\"/>", "2024") + "</w:tr></w:tbl>"),
-      "Sales\nItem | 2024 | 2024\n");
+               cell("", "Item") + cell("<w:gridSpan w:val=\"2\"/>", "2024") + "</w:tr><w:tr>" +
+               cell("", "") + cell("", "Q1") + cell("", "Q2") + "</w:tr></w:tbl>"),
+      "Sales\nItem | 2024 | 2024\n| Q1 | Q2\n");
+}
+
+// In forms each row divides the page's width in its own way.
+TEST(ExtractTest, ColumnsThatFewRowsNeedRepeatNoCell) {
+  const auto row = [](const std::vector<std::pair<int, std::string>>& cells) {
+    std::string xml = "<w:tr>";
+    for (const auto& [span, text] : cells) {
+      xml += "<w:tc><w:tcPr><w:gridSpan w:val=\"" + std::to_string(span) + "\"/></w:tcPr>" +
+             Par(text.empty() ? "" : TextRun(text)) + "</w:tc>";
+    }
+    return xml + "</w:tr>";
+  };
+  const std::string grid = row({{1, ""}, {1, ""}, {1, ""}, {1, ""}, {1, ""}, {1, ""}});
+  EXPECT_EQ(
+      WordText("<w:tbl>" + grid + row({{1, "No."}, {4, "Item"}, {1, "Price"}}) +
+               row({{1, "1"}, {4, "Pump"}, {1, "45"}}) + row({{1, "2"}, {4, "Valve"}, {1, "12"}}) +
+               row({{5, "Sum"}, {1, "57"}}) + row({{3, "Seller"}, {3, "Buyer"}}) + grid +
+               row({{1, ""}, {5, "Thank you"}}) + "</w:tbl>"),
+      "No. | Item | Price\n1 | Pump | 45\n2 | Valve | 12\nSum | Sum | 57\n"
+      "Seller | Seller | Buyer | Buyer\n| Thank you\n");
 }
 
 TEST(ExtractTest, SuperscriptsAreNoDigitsOfTheNumberBefore) {

@@ -435,6 +435,43 @@ TEST(RtfTest, UnicodeCharactersAndAlignedCells) {
       "Right | Middle | Left\n");
 }
 
+// unrtf drops such bytes, and makes two characters of two surrogates.
+TEST(RtfTest, BytesOutsideOfAsciiAndSurrogates) {
+  const auto text = [](const std::string& rtf) {
+    auto read = ReadRtf(rtf, {});
+    return read.ok() ? read->text : read.error().message;
+  };
+  EXPECT_EQ(text("{\\rtf1\\ansi{\\fonttbl{\\f0\\fcharset204 A;}{\\f1\\fcharset0 B;}}\\f0 "
+                 "\xC1\xE0\xED\xEA\\f1  caf\xE9\\par}"),
+            "Банк café\n");
+  EXPECT_EQ(text("{\\rtf1\\ansi Caf\u00E9 \u2014 \U0001F600\\par}"), "Café — 😀\n");
+  EXPECT_EQ(text("{\\rtf1\\ansi a\\u-10179?\\u-8704?b\\u-10179?c\\par}"), "a😀bc\n");
+}
+
+// Letters that a mark may follow, spaces of Vietnamese, and characters of two bytes.
+TEST(RtfTest, CharacterSetsThatUnrtfDoesNotReadWell) {
+  const auto text = [](int charset, const std::string& body) {
+    auto read = ReadRtf("{\\rtf1\\ansi\\deff0{\\fonttbl{\\f0\\fcharset0 A;}{\\f1\\fcharset" +
+                            std::to_string(charset) + " B;}}{\\f1 " + body + "} end\\par}",
+                        {});
+    return read.ok() ? read->text : read.error().message;
+  };
+  EXPECT_EQ(text(177, "\\'f2\\'e5\\'f1\\'f7 \\'ee\\'e5\\'f8\\'f9\\'e4"), "עוסק מורשה end\n");
+  EXPECT_EQ(text(163, "Vi\\'ea\\'f2t Nam"), "Việt Nam end\n");
+  EXPECT_EQ(text(128, "\\'83e\\'83X\\'83g {\\b \\'93\n\\'fa}\\'96\\'7b"), "テスト 日本 end\n");
+}
+
+// Boxes of today's Word, which writes them a second time for old readers, and of old programs.
+TEST(RtfTest, TheTextOfBoxesStandsBehindTheirParagraph) {
+  auto read = ReadRtf(
+      "{\\rtf1\\ansi Rent{\\shp{\\*\\shpinst{\\sp{\\sn shapeType}{\\sv 202}}{\\shptxt Paid in "
+      "May.\\par}}{\\shprslt{\\*\\do{\\dptxbxtext Paid in May.\\par}}}} is 500.\\par\n"
+      "{\\*\\do\\dptxbx{\\dptxbxtext To: Ada\\par}}Next\\par}",
+      {});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text, "Rent is 500.\n\nPaid in May.\n\nNext\n\nTo: Ada\n");
+}
+
 TEST(RtfTest, AnyBytesAreFiltered) {
   EXPECT_EQ(FilterRtf("{a}}{{\\footnote").rtf, "{a}{{[1]\\par [1] {");
   EXPECT_EQ(FilterRtf("{\\footnote a}b}").rtf, "{[1]\\par [1] {a}}b");

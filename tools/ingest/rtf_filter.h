@@ -15,7 +15,8 @@ struct FilteredRtf {
 };
 
 // The file without text that is hidden (\v) or deleted (\deleted) and without comments; with
-// footnotes and endnotes as paragraphs of their own, "[1] …" behind the one that refers to them;
+// footnotes and endnotes as paragraphs of their own, "[1] …" behind the one that refers to them,
+// and so the text of boxes; with bytes outside of ASCII as escapes;
 // with "# " to "###### " before headings: paragraphs with an outline level, of their own or of
 // their style, and those of a style named "heading 1" or "title", outside of tables. Any bytes;
 // linear time. Any thread. Source: Rich Text Format Specification 1.9.1.

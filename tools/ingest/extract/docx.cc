@@ -12,6 +12,7 @@
 #include "tools/ingest/extract/docx_symbols.h"
 #include "tools/ingest/extract/ooxml_drawing.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/extract/spanned_columns.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/text_encoding.h"
 
@@ -112,10 +113,15 @@ class DocxReader {
     return count;
   }
 
-  // The cells of a row, and how many columns each spans.
+  // The cells of a row, and in how many columns each is said.
   struct RowCells {
     std::vector<std::string> texts;
     std::vector<int> widths;
+  };
+  // A table's columns, and the texts of cells that go on downwards, by column.
+  struct Grid {
+    SpannedColumns columns;
+    std::map<int, std::string> merged;
   };
 
   // Writes the blocks of a body, a cell, a text box or an element around blocks.
@@ -305,38 +311,72 @@ class DocxReader {
     writer_.Gap();
     in_list_ = false;
     const bool is_layout = IsLayout(table);
-    std::map<int, std::string> merged;  // texts of cells that go on downwards, by column
-    Rows(table, is_layout, merged);
+    Grid grid;
+    AddColumns(table, grid.columns);
+    Rows(table, is_layout, grid);
     writer_.Gap();
   }
 
-  void Rows(XmlNode parent, bool is_layout, std::map<int, std::string>& merged) {
+  // Where the cells of the rows begin. Rows without several texts are lines between others.
+  static void AddColumns(XmlNode parent, SpannedColumns& columns) {
+    for (const XmlNode row : parent) {
+      if (IsAroundRows(row)) AddColumns(row, columns);
+      if (row.name() != "tr") continue;
+      int column = FirstColumn(row);
+      std::vector<int> begins;
+      if (AddCells(row, column, begins) > 1) columns.AddRow(begins);
+    }
+  }
+
+  // Returns how many of the cells have a text.
+  static int AddCells(XmlNode parent, int& column, std::vector<int>& begins) {
+    int num_texts = 0;
+    for (const XmlNode cell : parent) {
+      if (IsAroundCells(cell)) num_texts += AddCells(cell, column, begins);
+      if (cell.name() != "tc") continue;
+      num_texts += HasAnyText(cell);
+      begins.push_back(column);
+      column += SpanOf(cell);
+    }
+    return num_texts;
+  }
+
+  static bool IsAroundCells(XmlNode node) {
+    return node.name() == "sdt" || node.name() == "sdtContent" || node.name() == "customXml";
+  }
+  static bool IsAroundRows(XmlNode node) { return IsAroundCells(node) || node.name() == "ins"; }
+  static int FirstColumn(XmlNode row) {
+    return row.Child("trPr").Child("gridBefore").Number("val", 0);
+  }
+  static int SpanOf(XmlNode cell) {
+    return std::clamp(cell.Child("tcPr").Child("gridSpan").Number("val", 1), 1, 1000);
+  }
+
+  void Rows(XmlNode parent, bool is_layout, Grid& grid) {
     for (const XmlNode row : parent) {
       if (row.name() == "tr" && is_layout) {
         Blocks(row);
       } else if (row.name() == "tr") {
-        if (!row.Child("trPr").Child("del")) Row(row, merged);
-      } else if (row.name() == "sdt" || row.name() == "sdtContent" || row.name() == "ins" ||
-                 row.name() == "customXml") {
-        Rows(row, is_layout, merged);
+        if (!row.Child("trPr").Child("del")) Row(row, grid);
+      } else if (IsAroundRows(row)) {
+        Rows(row, is_layout, grid);
       }
     }
   }
 
-  void Row(XmlNode row, std::map<int, std::string>& merged) {
+  void Row(XmlNode row, Grid& grid) {
     RowCells cells;
     Inline behind;
-    int column = row.Child("trPr").Child("gridBefore").Number("val", 0);
-    Cells(row, cells, behind, merged, column);
+    int column = FirstColumn(row);
+    Cells(row, cells, behind, grid, column);
     writer_.Row(cells.texts, cells.widths);
     Behind(behind);
   }
 
-  void Cells(XmlNode parent, RowCells& cells, Inline& behind, std::map<int, std::string>& merged,
-             int& column) {
+  void Cells(XmlNode parent, RowCells& cells, Inline& behind, Grid& grid, int& column) {
+    std::map<int, std::string>& merged = grid.merged;
     for (const XmlNode cell : parent) {
-      if (cell.name() == "sdt" || cell.name() == "sdtContent" || cell.name() == "customXml")
-        Cells(cell, cells, behind, merged, column);
+      if (IsAroundCells(cell)) Cells(cell, cells, behind, grid, column);
       const XmlNode properties = cell.Child("tcPr");
       if (cell.name() != "tc" || properties.Child("cellDel")) continue;
       const XmlNode merge = properties.Child("vMerge");
@@ -349,8 +389,9 @@ class DocxReader {
       } else {
         merged.erase(column);
       }
-      cells.widths.push_back(std::clamp(properties.Child("gridSpan").Number("val", 1), 1, 1000));
-      column += cells.widths.back();
+      const int span = SpanOf(cell);
+      cells.widths.push_back(grid.columns.WidthOf(column, span));
+      column += span;
       cells.texts.push_back(content.text);
       behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());
       behind.boxes.insert(behind.boxes.end(), content.boxes.begin(), content.boxes.end());

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "engine/model/formats/text.h"
+#include "tools/ingest/characters.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/file_kind.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/text_encoding.h"
 
@@ -32,6 +34,41 @@ using Owned = std::unique_ptr<Object, Unref>;
 using OwnedText = std::unique_ptr<char, Free>;
 
 std::string Text(const char* text) { return text ? text : ""; }
+
+bool HasParameter(GMimeContentType* type, const char* name, std::string_view value) {
+  return Lower(Text(g_mime_content_type_get_parameter(type, name))) == value;
+}
+
+bool IsFlowed(GMimeContentType* type) { return HasParameter(type, "format", "flowed"); }
+
+// The paragraphs of a text whose lines the mail program broke (RFC 3676): a line goes on where it
+// ends with a space, in the same depth of quotation. Where the type says DelSp that space was added
+// too, within words of languages that have no spaces.
+std::string WithoutSoftBreaks(std::string_view text, GMimeContentType* type) {
+  const bool deletes_space = HasParameter(type, "delsp", "yes");
+  std::string paragraphs;
+  size_t last_depth = 0;
+  bool goes_on = false;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const size_t depth = std::min(line.find_first_not_of('>'), line.size());
+    line.remove_prefix(depth);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    const bool is_signature = line == "-- ";
+    if (!goes_on || depth != last_depth || is_signature) {
+      if (goes_on) paragraphs += '\n';
+      paragraphs += std::string(depth, '>') + (depth > 0 ? " " : "");
+    }
+    goes_on = line.ends_with(' ') && !is_signature;
+    last_depth = depth;
+    if (goes_on && deletes_space) line.remove_suffix(1);
+    paragraphs += line;
+    if (!goes_on) paragraphs += '\n';
+  }
+  return paragraphs;
+}
 
 // A header with its words in base64 (RFC 2047) as words in quoted-printable. GMime decodes words of
 // one character set that follow each other as one text, and of base64 it drops all that stands
@@ -203,9 +240,20 @@ class MessageReader {
     GMimeObject* const best = BestOf(multipart, count);
     for (int i = 0; i < count; ++i) {
       GMimeObject* const part = g_mime_multipart_get_part(multipart, i);
-      if (part != best) NameFiles(part, nesting + 1);
+      if (part != best && !IsCalendar(part)) NameFiles(part, nesting + 1);
     }
     Part(best, nesting + 1);
+    // Only the calendar's form of an invitation may tell when and where.
+    for (int i = 0; i < count; ++i) {
+      GMimeObject* const part = g_mime_multipart_get_part(multipart, i);
+      if (part != best && IsCalendar(part)) Part(part, nesting + 1);
+    }
+  }
+
+  static bool IsCalendar(GMimeObject* part) {
+    GMimeContentType* const type = g_mime_object_get_content_type(part);
+    return GMIME_IS_PART(part) && (g_mime_content_type_is_type(type, "text", "calendar") ||
+                                   g_mime_content_type_is_type(type, "application", "ics"));
   }
 
   static GMimeObject* BestOf(GMimeMultipart* multipart, int count) {
@@ -268,24 +316,38 @@ class MessageReader {
     const auto is_text = [type](const char* kind) {
       return g_mime_content_type_is_type(type, "text", kind) != FALSE;
     };
-    const bool is_data = is_text("calendar") || is_text("vcard") || is_text("x-vcard") ||
-                         is_text("rtf") || is_text("css") || is_text("javascript");
+    const bool is_contact = is_text("vcard") || is_text("x-vcard");
+    const bool is_data = is_text("rtf") || is_text("css") || is_text("javascript");
     if (is_page_) {  // the first part of HTML, and none of its frames
       if (is_text("html") && !std::exchange(has_page_, true)) Page(part);
       return;
     }
     if (IsSignature(type)) return;
+    if (is_contact || IsCalendar(GMIME_OBJECT(part))) return Entries(part, is_contact);
     if (!GMIME_IS_TEXT_PART(part) || is_data) return attachments_.push_back(NameOf(part));
     if (g_mime_part_is_attachment(part)) {
+      // Some programs call any file a text.
+      if (KindOfBinary(BytesOf(part))) return attachments_.push_back(NameOf(part));
       writer_.Gap();
       Header("Attachment", NameOf(part));
       writer_.Gap();
     }
     const std::string text = Decoded(GMIME_TEXT_PART(part));
-    if (!is_text("html")) return Plain(text);
+    if (!is_text("html")) return Plain(IsFlowed(type) ? WithoutSoftBreaks(text, type) : text);
     auto read = ReadHtml(
         text, {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true, .marks_headings = true});
     if (read.ok()) writer_.Verbatim(*read);
+  }
+
+  // The events of an invitation, which many programs send twice in a message, or addresses.
+  void Entries(GMimePart* part, bool is_contact) {
+    const std::string text =
+        GMIME_IS_TEXT_PART(part) ? Decoded(GMIME_TEXT_PART(part)) : BytesOf(part);
+    auto read = is_contact ? ReadContacts(text) : ReadCalendar(text);
+    if (!read.ok()) return attachments_.push_back(NameOf(part));
+    if (read->text == last_entries_) return;
+    writer_.Verbatim(read->text);
+    last_entries_ = std::move(read->text);
   }
 
   // One part of a message that a mail program sent in several mails (RFC 2046, 5.2.2). The message
@@ -391,7 +453,8 @@ class MessageReader {
   std::vector<std::string> attachments_;
   // Parts of messages by their id, until all of a message have come.
   std::map<std::string, std::vector<Owned<GMimeMessagePartial>>> partials_;
-  uint64_t num_leaves_ = 0;  // of messages, beside parts of messages
+  std::string last_entries_;  // of a calendar or an address book
+  uint64_t num_leaves_ = 0;   // of messages, beside parts of messages
   bool is_page_ = false, has_page_ = false;
 };
 

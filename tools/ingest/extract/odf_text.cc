@@ -9,6 +9,11 @@
 namespace lectern::tools {
 namespace {
 
+int RepeatsOf(XmlNode cell) {
+  constexpr int kMostRepeated = 100;
+  return std::clamp(cell.Number("number-columns-repeated", 1), 1, kMostRepeated);
+}
+
 // Elements without text of the document: deleted text, comments, forms, descriptions of pictures,
 // tables of contents, and fields that only a page has.
 bool IsLeftOut(std::string_view name) {
@@ -393,8 +398,9 @@ void OdfText::Table(XmlNode table) {
   if (IsLayout(table, num_cells)) {
     Cells(table);
   } else {
-    Merged merged;
-    Rows(table, merged);
+    Grid grid;
+    AddColumns(table, grid.columns);
+    Rows(table, grid);
   }
   writer_.Gap();
 }
@@ -406,22 +412,45 @@ void OdfText::Cells(XmlNode table) {
   }
 }
 
-void OdfText::Rows(XmlNode parent, Merged& merged) {
+bool OdfText::IsAroundRows(XmlNode node) {
+  return node.name() == "table-header-rows" || node.name() == "table-rows" ||
+         node.name() == "table-row-group";
+}
+
+// Where the cells of the rows begin. Rows without several texts are lines between others.
+void OdfText::AddColumns(XmlNode parent, SpannedColumns& columns) {
+  for (const XmlNode row : parent) {
+    if (IsAroundRows(row)) AddColumns(row, columns);
+    if (row.name() != "table-row") continue;
+    int column = 0, num_texts = 0;
+    std::vector<int> begins;
+    for (const XmlNode cell : row) {
+      const bool is_cell = cell.name() == "table-cell";
+      if (!is_cell && cell.name() != "covered-table-cell") continue;
+      num_texts += is_cell && HasAnyText(cell);
+      for (int repeated = RepeatsOf(cell); repeated > 0; --repeated, ++column) {
+        if (is_cell) begins.push_back(column);
+      }
+    }
+    if (num_texts > 1) columns.AddRow(begins);
+  }
+}
+
+void OdfText::Rows(XmlNode parent, Grid& grid) {
   for (const XmlNode node : parent) {
     if (node.name() == "table-row") {
-      Row(node, merged);
+      Row(node, grid);
     } else if (node.name() == "soft-page-break") {
       writer_.Line(std::string(1, kPageMark));
-    } else if (node.name() == "table-header-rows" || node.name() == "table-rows" ||
-               node.name() == "table-row-group") {
-      Rows(node, merged);
+    } else if (IsAroundRows(node)) {
+      Rows(node, grid);
     }
   }
 }
 
 // A cell that spans rows says its text in each of them.
-void OdfText::Row(XmlNode row, Merged& merged) {
-  constexpr int kMostRepeated = 100;
+void OdfText::Row(XmlNode row, Grid& grid) {
+  std::map<int, MergedCell>& merged = grid.merged;
   std::vector<std::string> cells;
   std::vector<int> widths;
   Inline behind;
@@ -429,8 +458,7 @@ void OdfText::Row(XmlNode row, Merged& merged) {
   for (const XmlNode cell : row) {
     const bool is_covered = cell.name() == "covered-table-cell";
     if (cell.name() != "table-cell" && !is_covered) continue;
-    const int repeated = std::clamp(cell.Number("number-columns-repeated", 1), 1, kMostRepeated);
-    for (int i = 0; i < repeated; ++i, ++column) {
+    for (int repeated = RepeatsOf(cell); repeated > 0; --repeated, ++column) {
       if (is_covered) {
         const auto found = merged.find(column);
         if (found == merged.end() || found->second.num_rows-- <= 0) continue;
@@ -440,7 +468,7 @@ void OdfText::Row(XmlNode row, Merged& merged) {
       }
       Inline content;
       CellText(cell, content);
-      widths.push_back(cell.Number("number-columns-spanned", 1));
+      widths.push_back(grid.columns.WidthOf(column, cell.Number("number-columns-spanned", 1)));
       merged[column] = {content.text, cell.Number("number-rows-spanned", 1) - 1, widths.back()};
       cells.push_back(content.text);
       behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/ingest/extract/spanned_columns.h"
 #include "tools/ingest/extract/text_builder.h"
 #include "tools/ingest/extract/xml_tree.h"
 #include "tools/ingest/extract/zip_parts.h"
@@ -75,9 +76,13 @@ class OdfText {
   struct MergedCell {
     std::string text;
     int num_rows = 0;  // that it goes on for
-    int width = 1;     // columns that it spans
+    int width = 1;     // columns in which it is said
   };
-  using Merged = std::map<int, MergedCell>;  // by column
+  // A table's columns, and its cells that go on downwards, by column.
+  struct Grid {
+    SpannedColumns columns;
+    std::map<int, MergedCell> merged;
+  };
 
   void Paragraph(XmlNode node);
   std::string HeadingNumber(int level);
@@ -89,8 +94,10 @@ class OdfText {
   void Chart(XmlNode object);
   void Table(XmlNode table);
   void Cells(XmlNode table);
-  void Rows(XmlNode parent, Merged& merged);
-  void Row(XmlNode row, Merged& merged);
+  static bool IsAroundRows(XmlNode node);
+  static void AddColumns(XmlNode parent, SpannedColumns& columns);
+  void Rows(XmlNode parent, Grid& grid);
+  void Row(XmlNode row, Grid& grid);
   void CellText(XmlNode parent, Inline& content);
 
   const OdfStyles& styles_;

@@ -290,7 +290,10 @@ void SheetRows::Write(const Row& row) {
   for (const SheetCell& cell : row) {
     const auto name = names_.find(cell.column);
     const bool is_named = name != names_.end() && row.size() > 1;
-    cells.push_back(is_named ? name->second + ": " + cell.text : cell.text);
+    std::string text = is_named ? name->second + ": " + cell.text : cell.text;
+    // Without names of their own columns tell nothing new.
+    if (cell.is_repeat && !cells.empty() && cells.back() == text) continue;
+    cells.push_back(std::move(text));
   }
   writer_.Row(cells);
 }
@@ -318,6 +321,7 @@ void FillColumns(uint32_t column, uint32_t last, std::map<uint32_t, SheetCell>& 
   if (found->second.text.size() > kMostNameBytes) return;
   found->second.is_merged = true;
   SheetCell cell = found->second;
+  cell.is_repeat = true;
   for (cell.column = column + 1; cell.column <= last; ++cell.column)
     row.try_emplace(cell.column, cell);
 }

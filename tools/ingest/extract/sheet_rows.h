@@ -22,6 +22,7 @@ struct SheetCell {
   std::string text;
   bool is_text = true;     // neither a number nor a date
   bool is_merged = false;  // one of several columns that one cell spans, and all of which say it
+  bool is_repeat = false;  // one of them behind the first
 };
 
 // One sheet's rows. A table ends with an empty row, and its first row of several cells names the

@@ -144,11 +144,13 @@ void TextBuilder::Row(std::span<const std::string> cells, std::span<const int> w
   constexpr size_t kMostRepeated = 100;  // bytes; a longer one is no heading of columns
   constexpr int kMostWidth = 100;
   std::string row;
-  bool has_text = false;
+  const auto num_texts = std::count_if(cells.begin(), cells.end(), [](const std::string& cell) {
+    return CollapseSpace(cell, false).find_first_not_of(kPageMark) != std::string::npos;
+  });
   for (size_t i = 0; i < cells.size(); ++i) {
     std::string cell = CollapseSpace(cells[i], false);
-    has_text |= cell.find_first_not_of(kPageMark) != std::string::npos;
-    const int width = i < widths.size() && cells.size() > 1 ? std::min(widths[i], kMostWidth) : 1;
+    const bool is_only_text = num_texts == 1 && !cell.empty();
+    const int width = i < widths.size() && !is_only_text ? std::min(widths[i], kMostWidth) : 1;
     for (int column = 0; column < std::max(width, 1); ++column) {
       // Empty cells stay places.
       if (i > 0 || column > 0) row += row.empty() || row.ends_with(' ') ? "| " : " | ";
@@ -157,7 +159,7 @@ void TextBuilder::Row(std::span<const std::string> cells, std::span<const int> w
       if (cell.size() > kMostRepeated) cell.clear();
     }
   }
-  if (!has_text) std::erase_if(row, [](char c) { return c != kPageMark; });
+  if (num_texts == 0) std::erase_if(row, [](char c) { return c != kPageMark; });
   row.erase(row.find_last_not_of(' ') + 1);
   Append(row);
 }

@@ -51,7 +51,7 @@ class TextBuilder {
   // A list item behind `marker` ("- ", "1. "), indented by two spaces for each `depth` from 0.
   void Item(int depth, std::string_view marker, std::string_view text);
   // Cells side by side; a row without text is left out. `widths`: how many columns each cell spans,
-  // which it is said in; empty: one each. A row's only cell is said once, and a long one too, with
+  // which it is said in; empty: one each. A row's only text is said once, and a long one too, with
   // empty cells behind it.
   void Row(std::span<const std::string> cells, std::span<const int> widths = {});
   // Code between empty lines and fences of Markdown, its spaces and lines as they are.

@@ -140,6 +140,14 @@ void AppendAllText(XmlNode node, std::string& out) {
   }
 }
 
+bool HasAnyText(XmlNode node) {
+  if (node.is_text()) return node.text().find_first_not_of(" \t\r\n") != std::string_view::npos;
+  for (const XmlNode child : node) {
+    if (HasAnyText(child)) return true;
+  }
+  return false;
+}
+
 void XmlTree::Free::operator()(_xmlDoc* document) const { xmlFreeDoc(document); }
 
 api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& part,

@@ -62,6 +62,8 @@ class XmlNode {
 
 // Appends every text inside of an element, in its order.
 void AppendAllText(XmlNode node, std::string& out);
+// Whether any text inside of an element is more than white space.
+bool HasAnyText(XmlNode node);
 
 class XmlTree {
  public:
