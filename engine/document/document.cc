@@ -435,7 +435,22 @@ void Document::ReadAhead(uint32_t layer, bool rows) const {
   }
 }
 
-void Document::ReadAheadCodes(uint32_t layer) const { ReadAhead(layer, false); }
+void Document::ReadWholeAhead() const {
+  // The first question reads most of the blocks of a document of some thousand tokens. One hint for
+  // each layer costs a disk less than one for each run of blocks, and it never waits for the next.
+  constexpr uint64_t kMostBytes = uint64_t{128} << 20;
+  if (ram_ || is_asked_for_.exchange(true, std::memory_order_relaxed)) return;
+  uint64_t bytes = 0;
+  for (const auto& layer : layers_) bytes += layer->shard->header().payload_bytes;
+  if (bytes > kMostBytes) return;
+  for (const auto& layer : layers_)
+    layer->shard->ReadAhead(0, layer->shard->header().payload_bytes);
+}
+
+void Document::ReadAheadCodes(uint32_t layer) const {
+  if (layer == 0) ReadWholeAhead();
+  ReadAhead(layer, false);
+}
 
 void Document::ReadAheadRows(uint32_t layer) const {
   // Reading ahead before the need is known must cost little beside what is surely needed. The share

@@ -148,10 +148,11 @@ class Document {
   // one that reads them, and after an error the next call tries again. kCorrupt, kChecksumMismatch,
   // and the codes of reading. May throw std::bad_alloc.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
-  // Hints that a step of many tokens comes to `layer` next, so that it is read in the background.
-  // ReadAheadCodes reads clusters and codes, which a lookup needs first. ReadAheadRows reads rows,
-  // but only if the layer is windowed or most of the layer before it was read, as in a first
-  // question; of layer 0, unless it is windowed, it reads none.
+  // Hints that a step of many tokens comes to `layer` next, so that it is read in the background;
+  // before the first such step all layers of a document of at most 128 MiB that has no limit of
+  // memory. ReadAheadCodes reads clusters and codes, which a lookup needs first. ReadAheadRows
+  // reads rows, but only if the layer is windowed or most of the layer before it was read, as in a
+  // first question; of layer 0, unless it is windowed, it reads none.
   void ReadAheadCodes(uint32_t layer) const;
   void ReadAheadRows(uint32_t layer) const;
   // Bytes of K and V of one layer that is not windowed, over all kv heads and rows, stored or not.
@@ -182,6 +183,8 @@ class Document {
   // Hints that the layer's rows (`rows`), or all of its other sections, are read soon, so that
   // they are read in the background.
   void ReadAhead(uint32_t layer, bool rows) const;
+  // Hints once, at the first call, that all of a small document is read soon.
+  void ReadWholeAhead() const;
   // Sets cosines_ from the shard's {"cosine": [layers]}, if it has statistics. kCorrupt: another
   // number of them, or one beyond [-1, 1]; codes of ShardReader::Section.
   Status ReadStatistics();
@@ -241,6 +244,7 @@ class Document {
   double kept_share_ = 1;
   double prefill_budget_ = 1;
   std::vector<double> cosines_;  // [layers], or empty
+  mutable std::atomic<bool> is_asked_for_ = false;  // ReadWholeAhead was called
 };
 
 }  // namespace lectern
