@@ -396,10 +396,12 @@ TEST(OldWordTest, TextTablesAndNotes) {
   EXPECT_NE(read->text.find("\nx = 1\ny = 2\n\nLine one\nline two. "), std::string::npos)
       << read->text;
   auto cut = ReadOldWord(bytes.substr(0, 3000), {.name = "\"a.doc\"", .extract = kProgram});
+  ASSERT_FALSE(cut.ok());
   EXPECT_EQ(cut.error().code, LECTERN_INVALID_ARGUMENT);
   EXPECT_TRUE(cut.error().message.starts_with("\"a.doc\" cannot be read by antiword ("))
       << cut.error().message;
   auto missing = ReadOldWord(bytes, {.name = "\"a.doc\"", .antiword = "/nonexistent/antiword"});
+  ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().param, "antiword");
   EXPECT_NE(missing.error().message.find(HowToInstall("antiword") + ", or save \"a.doc\" as .docx"),
             std::string::npos);
@@ -534,6 +536,11 @@ TEST(PackageFormatTest, ContentTellsTheFormat) {
   EXPECT_EQ(DetectFormat(".so man1/ls.1\n", "dir.1"), Format::kManPage);
   EXPECT_EQ(DetectFormat(".so man4/ptnet.4\n", "netmap.4freebsd"), Format::kManPage);
   EXPECT_EQ(DetectFormat(".so much for that\n", "notes.txt"), Format::kText);
+  // With definitions before the title, as Pod::Man writes, and behind an empty line.
+  EXPECT_EQ(DetectFormat(".\\\" By Pod::Man\n.de Sp\n.if t .sp\n..\n.TH LS 1\n", "ls.1ssl"),
+            Format::kManPage);
+  EXPECT_EQ(DetectFormat("\n.TH \"LS\" 1\n", "ls.1"), Format::kManPage);
+  EXPECT_EQ(DetectFormat("Nov 30 kernel: .TH\n", "syslog.1"), Format::kText);
   EXPECT_EQ(ParseFormat("ods"), Format::kOds);
 }
 

@@ -63,6 +63,7 @@ class FilesTest(tools_test.ToolsTest):
         self.assertIn(row, text_of("table.gz", table, "--format", "csv"))
         self.assertIn("# Lamps\n", text_of("page.gz", page))
         self.assertIn("# NAME\n", text_of("ls.1.gz", b".TH LS 1\n.SH NAME\nls \\- list\n"))
+        self.assertIn("# NAME\n", text_of("ls.1ssl.gz", b".de Sp\n.sp\n..\n.TH LS 1\n.SH NAME\nls\n"))
         log = "Nov 30 08:00:01 a kernel: started\nNov 30 08:00:02 a kernel: up\n"
         self.assertEqual(text_of("syslog.1.gz", log.encode()), log)
         self.write("dir.1.gz", gzip.compress(b".so man1/ls.1\n"))

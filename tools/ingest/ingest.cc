@@ -108,6 +108,17 @@ bool IsNamedAsManPage(std::string_view file_name) {
          (section.size() == 1 || !is_digit(section[1]));
 }
 
+// Whether a line begins with a macro that most manual pages have: behind definitions of their own,
+// as Pod::Man and docutils write, or as the only line of a page that refers to another one.
+bool HasManMacro(std::string_view bytes) {
+  constexpr size_t kMacrosWithin = size_t{64} << 10;
+  const std::string start = '\n' + std::string(bytes.substr(0, kMacrosWithin));
+  constexpr std::string_view kMacros[] = {"\n.TH ", "\n.Dd ", "\n.SH ", "\n.Sh ", "\n.so "};
+  return std::any_of(std::begin(kMacros), std::end(kMacros), [&](std::string_view macro) {
+    return start.find(macro) != std::string::npos;
+  });
+}
+
 // The name of the file in a compressed one: "notes.txt" of "notes.txt.gz".
 std::string_view NameInside(std::string_view file_name) {
   for (const std::string_view ending :
@@ -270,8 +281,7 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   if (BeginsAsHtml(bytes)) return Format::kHtml;
   if (const auto format = ParseFormat(ZipFormat(bytes))) return *format;
   if (const auto format = ParseFormat(MarkedTextFormat(bytes))) return *format;
-  // A page that only refers to another one has none of the macros.
-  if (bytes.starts_with(".so ") && IsNamedAsManPage(file_name)) return Format::kManPage;
+  if (IsNamedAsManPage(file_name) && HasManMacro(bytes)) return Format::kManPage;
   for (const auto& [ending, format] : kEndings) {
     if (file_name.size() >= ending.size() &&
         StartsWithCaseless(file_name.substr(file_name.size() - ending.size()), ending)) {
