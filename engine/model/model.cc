@@ -118,8 +118,8 @@ Fingerprint WithAdapter(const Fingerprint& base, const Adapter* adapter) {
   return hash.Finish();
 }
 
-// Begins the check of the packed weights that this model had when it was last loaded, which is half
-// of the work of opening it where nothing is in the page cache yet. nullptr: none are known.
+// Begins the check of the packed weights that this model had when it was last loaded, so that they
+// are read while the tokenizer is made. nullptr: none are known.
 std::unique_ptr<PackedFile> BeginPackedCheck(Env& env, const std::string& folder,
                                              const ModelOptions& options, const Adapter* adapter) {
   if (options.store.empty() || options.first_layers > 0) return nullptr;

@@ -1,7 +1,7 @@
 // Turns a document as users have it (text, Markdown, HTML, PDF, office files, books, mails) into
-// the text that is indexed, for index-document and the server. A compressed file
-// ("notes.txt.gz") is read as the one in it. Text and pages may be in any
-// encoding (text_encoding.h); files that are no text are refused by name (file_kind.h).
+// the text that is indexed, for index-document and the server. A compressed file ("notes.txt.gz")
+// is read as the one in it. Text and pages may be in any encoding (text_encoding.h); files that are
+// no text are refused by name (file_kind.h).
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
 
@@ -49,8 +49,7 @@ enum class Format {
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
     "auto, text, markdown, html, pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, "
-    "csv, "
-    "tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
+    "csv, tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
