@@ -86,6 +86,12 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
   const WeightPlan plan = MakeWeightPlan(config);
   LECTERN_RETURN_IF_ERROR(CheckWeights(plan, all, config, type));
 
+  // Norms lie between the matrices, so that reading one after the other waits for the disk each time.
+  for (const auto& [name, shape] : plan) {
+    const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
+    if (shape.size() > 1) continue;
+    all.files[tensor.file].map->WillNeed(tensor.begin, tensor.end - tensor.begin);
+  }
   auto weights = std::make_unique<Weights>();
   weights->type_ = type;
   for (const auto& [name, shape] : plan) {
