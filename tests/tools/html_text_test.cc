@@ -27,6 +27,35 @@ TEST(HtmlTextTest, NumbersOfListsAreThoseThatAreShown) {
             "d. x\ni. y\n\n2. p\n1. q\n\nI. z\n\n1. w\n");
 }
 
+// DocBook's questions and answers, callouts and references, and parts of contracts: their numbers
+// are no column.
+TEST(HtmlTextTest, TablesWithAColumnOfMarkersAreLists) {
+  EXPECT_EQ(PageText("<table><tr class=question><td><b>1.1.</b></td><td><b>Who made it?</b>"
+                     "<tr class=answer><td></td><td><p>Two brothers.</p><p>In 1901.</p>"
+                     "<tr><td>1.2. <td>Why?<pre>a  b</pre></table>"),
+            "1.1. Who made it?\n\nTwo brothers.\n\nIn 1901.\n\n1.2. Why?\n\na  b\n");
+  EXPECT_EQ(
+      PageText("<table><tr><td>[12]<td>A. Smith. Mills.<tr><td>(a)<td>the tenant<tr><td>•<td>x"
+               "<tr><td>Q:<td>When?<tr><td>A3.<td>Now.<tr><td>10.11.12.<td>y</table>"),
+      "[12] A. Smith. Mills.\n(a) the tenant\n• x\nQ: When?\nA3. Now.\n10.11.12. y\n");
+  // A title above, rows without a marker, and a table inside, whose columns stay.
+  EXPECT_EQ(
+      PageText("<table><tr><td colspan=2>Terms<tr><td>2)<td>Pay.<tr><td><td>Twice.<tr><td>3)<td>"
+               "<table><tr><td>1<td>2</table></table>"),
+      "Terms\n2) Pay.\nTwice.\n\n3) 1 | 2\n");
+  // Columns of numbers, words or signs, a head, a third column, cells that go on downwards.
+  for (const std::string rows :
+       {"<tr><td>1<td>one", "<tr><td>1.5<td>one", "<tr><td>A<td>one", "<tr><td>Q4<td>one",
+        "<tr><td>note.<td>one", "<tr><td>...<td>one", "<tr><th>No.<th>Name<tr><td>1.<td>one",
+        "<tr><td>No.<td>Name<tr><td>1.<td>one", "<tr><td>1.<td>one<td>two",
+        "<tr><td rowspan=2>1.<td>one<tr><td>two"}) {
+    EXPECT_NE(PageText("<table>" + rows + "</table>").find(" | one"), std::string::npos) << rows;
+  }
+  // Without markers or without texts nothing is lost.
+  EXPECT_EQ(PageText("<table><tr><td><td>one</table>"), "one\n");
+  EXPECT_EQ(PageText("<table><tr><td>1.<td><tr><td>2.<td>two</table>"), "1.\n2. | two\n");
+}
+
 TEST(HtmlTextTest, CellsThatGoOnDownwardsAreRepeatedAndEmptyOnesKeepTheirPlace) {
   EXPECT_EQ(PageText("<table><tr><th>Year<th>City<th>People<tr><td rowspan=2>2020<td>Rome<td>3"
                      "<tr><td>Oslo<td rowspan=0>1<tr><td><td>Bern<td>2<tr><td>a<td></table>"),

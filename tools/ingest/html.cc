@@ -15,6 +15,7 @@
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 #include "tools/ingest/html_elements.h"
+#include "tools/ingest/html_lists.h"
 #include "tools/ingest/html_text.h"
 
 namespace lectern::tools {
@@ -361,6 +362,7 @@ api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& opt
   if (body && !IsHidden(body)) {
     std::vector<HtmlItem> items = ShownItems(body);
     Measure(items);
+    MarkListTables(items);
     if (!options.keeps_all) MarkBoilerplate(items);
     const size_t content = options.keeps_all ? 0 : MainContent(items);
     text = CleanUtf8(HtmlText(items, content, options.marks_headings)).text;

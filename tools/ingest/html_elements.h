@@ -59,6 +59,8 @@ bool IsWhole(const GumboNode* node);
 // the items from i + 1 up to its `end`, so that a subtree is skipped by one step and sums need no
 // recursion.
 struct HtmlItem {
+  // Of a cell in a table that is a list (html_lists.h).
+  enum class Part { kNone, kMarker, kText };
   const GumboNode* node;
   GumboTag tag;        // ActingTag
   size_t parent, end;  // indexes of items; the first item's parent is itself
@@ -68,6 +70,7 @@ struct HtmlItem {
   bool has_paragraph = false;   // inside it
   bool has_layout = false;      // blocks that are no paragraphs, inside it
   bool has_heading = false;     // inside it, or is one: h1
+  Part part = Part::kNone;
   uint64_t shown = 0;           // bytes of text that are no spaces
   uint64_t prose = 0;           // of these neither boilerplate nor links
 };

@@ -9,6 +9,7 @@
 
 #include "tools/ingest/alt_text.h"
 #include "tools/ingest/characters.h"
+#include "tools/ingest/html_lists.h"
 #include "tools/ingest/html_math.h"
 #include "tools/ingest/list_numbers.h"
 
@@ -118,7 +119,8 @@ class Renderer {
     for (size_t i = root; i < items_[root].end;) {
       while (!open_.empty() && items_[open_.back().item].end <= i) Close();
       const HtmlItem& item = items_[i];
-      if (item.is_boilerplate) {
+      if (item.is_boilerplate || item.part == HtmlItem::Part::kMarker) {
+        if (!item.is_boilerplate) MarkItem(i);
         i = item.end;
         continue;
       }
@@ -325,6 +327,12 @@ class Renderer {
     return indent + NumberText(list.count, list.style) + ". ";
   }
 
+  // A marker from a cell of its own. A row without one goes on with the item before.
+  void MarkItem(size_t cell) {
+    const std::string marker = MarkerText(items_, cell);
+    if (!marker.empty()) writer_.SetMarker(marker + " ");
+  }
+
   // --- tables
 
   // Whether it is a cell that stands beside the others of its row. Cells that hold blocks are a
@@ -333,7 +341,8 @@ class Renderer {
     constexpr uint64_t kMostBytes = 600;  // a choice: a longer one is prose
     const GumboTag tag = item.tag;
     if (tag != GUMBO_TAG_TD && tag != GUMBO_TAG_TH) return false;
-    return !item.has_layout && (!item.has_paragraph || item.shown <= kMostBytes);
+    return item.part == HtmlItem::Part::kNone && !item.has_layout &&
+           (!item.has_paragraph || item.shown <= kMostBytes);
   }
 
   void BeginTablePart(size_t i, Open& open) {
