@@ -59,7 +59,7 @@ bool IsWhole(const GumboNode* node);
 // the items from i + 1 up to its `end`, so that a subtree is skipped by one step and sums need no
 // recursion.
 struct HtmlItem {
-  // Of a cell in a table that is a list (html_lists.h).
+  // The part of a cell in a table that is a list (html_lists.h).
   enum class Part { kNone, kMarker, kText };
   const GumboNode* node;
   GumboTag tag;        // ActingTag
