@@ -15,6 +15,7 @@ product_packages=(
   libhwy-dev            # SIMD
   libopenblas-serial-dev  # BLAS and LAPACK; the one with threads starts them with the process
   libpcre2-dev          # word patterns of tokenizers
+  libpoppler-cpp-dev    # ligatures of Arabic fonts in PDFs
   libpoppler-glib-dev   # page labels and outlines of PDFs
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog

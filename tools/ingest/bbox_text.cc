@@ -184,6 +184,10 @@ void BboxText::BeginElement(std::string_view tag) {
     page_.number = ++num_pages_;
     page_.width = Attribute(tag, " width=\"");
     page_.height = Attribute(tag, " height=\"");
+    const auto [begin, end] = std::equal_range(
+        ligatures_.begin(), ligatures_.end(), PdfLigature{.page = page_.number},
+        [](const PdfLigature& a, const PdfLigature& b) { return a.page < b.page; });
+    page_ligatures_ = {begin, end};
   }
   if (level_ == kBlock) page_.blocks.push_back(BoxOf(tag));
   if (level_ == kLine) line_.box = BoxOf(tag);
@@ -214,6 +218,8 @@ void BboxText::EndWord() {
   }
   word_.clear();
   if (std::all_of(text.begin(), text.end(), IsXmlSpace)) return;
+  may_have_ligatures_ = may_have_ligatures_ || MayHaveLigature(text);
+  TurnLigatures(page_ligatures_, word_box_.x_min, word_box_.y_min, text);
   line_.words.push_back({std::move(text), word_box_});
   ++page_.num_words;
 }

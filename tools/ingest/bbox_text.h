@@ -4,12 +4,14 @@
 #define LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tools/ingest/document_text.h"
+#include "tools/ingest/pdf_ligatures.h"
 #include "tools/ingest/pdf_page.h"
 
 namespace lectern::tools {
@@ -24,9 +26,10 @@ namespace lectern::tools {
 // The bytes may be anything: it does not trust them. One thread at a time.
 class BboxText {
  public:
-  // `replacements`: pages that stand for those of the same number, ascending.
-  explicit BboxText(std::vector<PdfPage> replacements = {})
-      : replacements_(std::move(replacements)) {}
+  // `replacements`: pages that stand for those of the same number, ascending. `ligatures`: where the
+  // words have some, ascending by page and x.
+  explicit BboxText(std::vector<PdfPage> replacements = {}, std::vector<PdfLigature> ligatures = {})
+      : replacements_(std::move(replacements)), ligatures_(std::move(ligatures)) {}
   // Takes the next piece; pieces behind </doc> are ignored. False: this is not the output of
   // pdftotext, or a limit of the .cc is exceeded (1 MiB for a tag, for a word and for the bytes
   // before <doc>; 2^24 pages), or Finish was called; the parser then stays failed.
@@ -35,6 +38,8 @@ class BboxText {
   // of `structure`. False, with `out` unchanged: a Take failed, </doc> has not come, or Finish
   // succeeded before.
   bool Finish(PagedText& out, const PdfStructure& structure = {});
+  // Whether a word that came may have a ligature (pdf_ligatures.h).
+  bool may_have_ligatures() const { return may_have_ligatures_; }
   // The pages whose words have all come.
   uint64_t num_pages() const { return num_pages_ - (level_ > kDocument && level_ < kAfter); }
 
@@ -52,6 +57,9 @@ class BboxText {
 
   DocumentText document_;
   std::vector<PdfPage> replacements_;  // those that were used have no words any more
+  std::vector<PdfLigature> ligatures_;
+  std::span<const PdfLigature> page_ligatures_;  // those of page_
+  bool may_have_ligatures_ = false;              // a word looks so
   uint64_t num_pages_ = 0;
   PdfPage page_;
   PdfLine line_;

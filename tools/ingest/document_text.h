@@ -44,6 +44,7 @@ struct PagedText {
   // Whether poppler said that it lacks the tables of Chinese, Japanese or Korean characters, so
   // that text in fonts which need them is missing.
   bool lacks_cjk_tables = false;
+  bool may_have_ligatures = false;  // in Arabic words (pdf_ligatures.h)
 };
 
 // Takes pages one by one. It holds the text, 40 bytes for each line, and no page. One thread at a

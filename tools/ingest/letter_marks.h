@@ -14,6 +14,10 @@ namespace lectern::tools {
 using Characters = std::vector<uint32_t>;
 
 inline constexpr uint32_t kLam = 0x644, kAlef = 0x627, kHeh = 0x647;
+// Alef, and alef with madda or hamza above or below.
+inline bool IsAlef(uint32_t character) {
+  return character == kAlef || character == 0x622 || character == 0x623 || character == 0x625;
+}
 
 bool IsRightToLeftLetter(uint32_t character);
 bool HasLetterFromRight(const Characters& characters);

@@ -8,6 +8,7 @@
 
 #include "engine/model/formats/text.h"
 #include "tools/find_program.h"
+#include "tools/ingest/pdf_ligatures.h"
 #include "tools/ingest/pdf_structure.h"
 
 namespace lectern::tools {
@@ -96,11 +97,18 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
                    name + " is damaged: pdftotext cannot read it" + Said(end));
 }
 
+// The results of other programs that reading the pages needs.
+struct Preparation {
+  PdfStructure structure;
+  std::vector<PdfLigature> ligatures;
+};
+
 // Reads the PDF with pdftotext; `replacements` stand for pages of their numbers, ascending. The
 // text may be empty.
 api::Result<PagedText> ReadPages(std::string_view pdf, const PdfOptions& options,
-                                 const PdfStructure& structure, std::vector<PdfPage> replacements) {
-  BboxText parser(std::move(replacements));
+                                 const Preparation& prepared, std::vector<PdfPage> replacements) {
+  const PdfStructure& structure = prepared.structure;
+  BboxText parser(std::move(replacements), prepared.ligatures);
   const ChildEnd end = RunLimited(
       {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", kInput, "-"}, pdf,
       options.limits.value_or(LimitsFor(pdf.size())),
@@ -116,6 +124,7 @@ api::Result<PagedText> ReadPages(std::string_view pdf, const PdfOptions& options
   if (auto error = ErrorOf(end, options)) return *error;
   PagedText paged;
   if (!parser.Finish(paged, structure)) return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options);
+  paged.may_have_ligatures = parser.may_have_ligatures();
   paged.lacks_cjk_tables = end.complaint.find("Missing language pack") != std::string::npos;
   return paged;
 }
@@ -137,7 +146,7 @@ bool HasReadablePage(const PagedText& paged) {
 // Tesseract, a PDF with a readable page is returned as it is, with the reason: its other pages may
 // be empty.
 api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& options,
-                                  const PdfStructure& structure, PagedText paged) {
+                                  const Preparation& prepared, PagedText paged) {
   const std::vector<uint64_t> unread = UnreadPages(paged);
   if (unread.empty()) return paged;
   auto recogniser = PageRecogniser::Start(*options.recognition);
@@ -165,7 +174,7 @@ api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& option
   for (const PdfPage& page : recognised) {
     if (page.num_words > 0) numbers.push_back(page.number);
   }
-  auto read = ReadPages(pdf, options, structure, std::move(recognised));
+  auto read = ReadPages(pdf, options, prepared, std::move(recognised));
   if (!read.ok()) return read.error();
   read->recognised_pages = std::move(numbers);
   read->recogniser = "Tesseract, " + recogniser->languages();
@@ -183,11 +192,18 @@ ChildLimits LimitsFor(uint64_t pdf_bytes) {
 }
 
 api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) {
-  const PdfStructure structure = ReadPdfStructure(
+  Preparation prepared;
+  prepared.structure = ReadPdfStructure(
       pdf, {.is_cancelled = options.is_cancelled, .program = options.structure_program});
-  auto read = ReadPages(pdf, options, structure, {});
+  auto read = ReadPages(pdf, options, prepared, {});
+  // Few PDFs have ligatures, so that the others are read once.
+  if (read.ok() && read->may_have_ligatures) {
+    prepared.ligatures = ReadPdfLigatures(
+        pdf, {.is_cancelled = options.is_cancelled, .program = options.ligature_program});
+    if (!prepared.ligatures.empty()) read = ReadPages(pdf, options, prepared, {});
+  }
   if (read.ok() && options.recognition) {
-    read = Recognised(pdf, options, structure, std::move(*read));
+    read = Recognised(pdf, options, prepared, std::move(*read));
   }
   if (!read.ok()) return read.error();
   PagedText& paged = *read;

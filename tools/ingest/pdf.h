@@ -21,6 +21,7 @@ struct PdfOptions {
   std::string pdftotext = "pdftotext";      // the program, by name (PATH) or path
   std::optional<ChildLimits> limits = {};   // nothing: LimitsFor the PDF's size
   std::string structure_program = {};       // empty: PdfStructureOptions' default
+  std::string ligature_program = {};        // empty: PdfLigatureOptions' default
   // Told how many pages have been read ("pages") or recognised ("recognise"), of how many, on the
   // calling thread, at each piece of pdftotext's output and at each recognised page; not where the
   // number of pages is not known. May be empty, may not throw.

@@ -16,7 +16,7 @@ namespace {
 
 // The gap between two pieces of a word, in heights of the smaller one, at most. In 25 PDFs of 10
 // programs it is between -0.05 and 0.07 (kerning), and spaces are 0.2 and more.
-constexpr double kTouching = 0.12;
+constexpr double kTouchingCapitals = 0.12;
 // The size of small capitals in that of the others: 0.79 to 0.82 in these PDFs. Words in sizes that
 // differ less are in one size, with boxes of two fonts.
 constexpr double kSmallest = 0.55, kLargest = 0.92;
@@ -66,7 +66,7 @@ bool TouchInTwoSizes(const PdfBox& left, const PdfBox& right) {
   const PdfBox& lower = left.Height() > right.Height() ? right : left;
   const double baseline_step =
       (lower.y_max - kBelowBaseline * small) - (higher.y_max - kBelowBaseline * large);
-  return std::abs(right.x_min - left.x_max) <= kTouching * small &&
+  return std::abs(right.x_min - left.x_max) <= kTouchingCapitals * small &&
          std::abs(baseline_step) <= kSameBaseline * large;
 }
 

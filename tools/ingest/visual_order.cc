@@ -26,10 +26,6 @@ constexpr double kSameWordSize =
 constexpr size_t kMaxLine = size_t{1} << 16;  // characters; longer lines stay as they are seen
 
 FriBidiCharType TypeOf(uint32_t character) { return fribidi_get_bidi_type(character); }
-// Alef, and alef with madda or hamza above or below.
-bool IsAlef(uint32_t character) {
-  return character == kAlef || character == 0x622 || character == 0x623 || character == 0x625;
-}
 bool IsSpace(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_WS; }
 
 // Whether a full-width character of Han, kana or Hangul stands on one side of a gap, and a

@@ -1,0 +1,183 @@
+#include "tools/ingest/pdf_ligatures.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "tools/find_program.h"
+#include "tools/ingest/characters.h"
+#include "tools/ingest/letter_forms.h"
+#include "tools/ingest/letter_marks.h"
+#include "tools/ingest/limited_child.h"
+
+namespace lectern::tools {
+namespace {
+
+// The first line of the form; lines "PAGE X Y LETTER", with X and Y in thousandths of a point, and
+// "end" follow it.
+constexpr std::string_view kLigaturesHead = "lectern-pdf-ligatures 1";
+constexpr uint64_t kMostPages = uint64_t{1} << 24;
+constexpr uint64_t kMostPoints = 1'000'000;
+constexpr double kEqualPlace = 0.01;  // points; pdftotext prints six decimals
+constexpr uint32_t kMostWordLetters = 10'000;
+
+// In sizes of the font: how much the widths of a ligature's letters differ, and those of one letter
+// in several words, at most. Poppler computes a width from the places of glyphs, which LibreOffice
+// rounds: DejaVu Sans and Noto Sans Arabic of 12 points have 0.008 and 0.004. Chromium does not.
+constexpr float kEqualWidth = 0.01f, kSameLetter = 0.004f;
+// Fonts, and widths of a letter in each, that are remembered: hostile files have any number.
+constexpr size_t kMostFonts = 1000, kMostWidths = 64;
+
+bool IsAmong(const std::vector<float>& widths, float width) {
+  return std::any_of(widths.begin(), widths.end(),
+                     [&](float other) { return std::abs(other - width) < kSameLetter; });
+}
+
+void Remember(float width, std::vector<float>& widths) {
+  if (widths.size() < kMostWidths && !IsAmong(widths, width)) widths.push_back(width);
+}
+
+// Takes a number and what follows it, `end`, off the front of `line`.
+bool TakeLigatureNumber(std::string_view& line, char end, uint64_t max, uint64_t& number) {
+  const auto read = std::from_chars(line.data(), line.data() + line.size(), number);
+  if (read.ec != std::errc() || number > max) return false;
+  line.remove_prefix(static_cast<size_t>(read.ptr - line.data()));
+  if (line.empty() || line.front() != end) return false;
+  line.remove_prefix(1);
+  return true;
+}
+
+bool IsBefore(const PdfLigature& a, const PdfLigature& b) {
+  return std::tie(a.page, a.x, a.y, a.letter) < std::tie(b.page, b.x, b.y, b.letter);
+}
+
+}  // namespace
+
+bool MayHaveLigature(std::string_view word) {
+  constexpr std::string_view kLamBytes = "\xD9\x84";
+  if (word.find(kLamBytes) == std::string_view::npos) return false;
+  const std::vector<uint32_t> letters = CodePoints(word);
+  for (size_t i = 0; i + 1 < letters.size(); ++i) {
+    if (letters[i] == kLam && IsAlef(letters[i + 1])) return true;
+  }
+  return false;
+}
+
+void TurnLigatures(std::span<const PdfLigature> ligatures, double x, double y, std::string& word) {
+  auto at = std::lower_bound(
+      ligatures.begin(), ligatures.end(), x - kEqualPlace,
+      [](const PdfLigature& ligature, double begin) { return ligature.x < begin; });
+  std::vector<uint32_t> letters;
+  bool is_turned = false;
+  for (; at != ligatures.end() && at->x < x + kEqualPlace; ++at) {
+    if (std::abs(at->y - y) >= kEqualPlace) continue;
+    if (letters.empty()) letters = CodePoints(word);
+    const size_t i = at->letter;
+    if (i + 1 >= letters.size() || letters[i] != kLam || !IsAlef(letters[i + 1])) continue;
+    std::swap(letters[i], letters[i + 1]);
+    is_turned = true;
+  }
+  if (!is_turned) return;
+  word.clear();
+  for (const uint32_t letter : letters) AppendUtf8(letter, word);
+}
+
+void LigatureFinder::AddWord(uint64_t page, double x, double y, std::string_view font, double size,
+                             std::span<const Letter> letters) {
+  if (!(size > 0) || !(x >= 0) || !(y >= 0) || letters.size() > kMostWordLetters) return;
+  auto number = numbers_.find(font);
+  if (number == numbers_.end()) {
+    if (fonts_.size() == kMostFonts) return;
+    number = numbers_.emplace(font, static_cast<uint32_t>(fonts_.size())).first;
+    fonts_.emplace_back();
+  }
+  Font& widths = fonts_[number->second];
+  for (size_t i = 0; i < letters.size(); ++i) {
+    const auto width = static_cast<float>(letters[i].width / size);
+    if (letters[i].character == kLam && i + 1 < letters.size() &&
+        IsAlef(letters[i + 1].character)) {
+      const auto alef = static_cast<float>(letters[i + 1].width / size);
+      if (std::abs(width - alef) >= kEqualWidth) {
+        Remember(width, widths.lams);
+        Remember(alef, widths.alefs);
+      } else if (candidates_.size() < kMaxLigatures) {
+        candidates_.push_back(
+            {{page, x, y, static_cast<uint32_t>(i)}, number->second, width, alef});
+      }
+      ++i;
+    } else if (letters[i].character == kLam) {
+      Remember(width, widths.lams);
+    } else if (IsAlef(letters[i].character)) {
+      Remember(width, widths.alefs);
+      widths.has_none |= i + 1 < letters.size() && letters[i + 1].character == kLam;
+    }
+  }
+}
+
+// Two letters of a glyph have half of its width each. Two glyphs may be equally wide, too, as an
+// initial lam and a final alef of DejaVu Sans are; but then the font has both widths elsewhere.
+std::vector<PdfLigature> LigatureFinder::Finish() {
+  std::vector<PdfLigature> ligatures;
+  for (const Candidate& candidate : candidates_) {
+    const Font& font = fonts_[candidate.font];
+    if (font.has_none) continue;
+    if (IsAmong(font.lams, candidate.lam) && IsAmong(font.alefs, candidate.alef)) continue;
+    ligatures.push_back(candidate.place);
+  }
+  std::sort(ligatures.begin(), ligatures.end(), IsBefore);
+  return ligatures;
+}
+
+std::string WritePdfLigatures(std::span<const PdfLigature> ligatures) {
+  const auto thousandths = [](double points) {
+    return std::to_string(std::llround(std::clamp(points, 0.0, double{kMostPoints}) * 1000));
+  };
+  std::string out = std::string(kLigaturesHead) + '\n';
+  for (const PdfLigature& ligature : ligatures) {
+    out += std::to_string(ligature.page) + ' ' + thousandths(ligature.x) + ' ' +
+           thousandths(ligature.y) + ' ' + std::to_string(ligature.letter) + '\n';
+  }
+  return out + "end\n";
+}
+
+std::optional<std::vector<PdfLigature>> ParsePdfLigatures(std::string_view bytes) {
+  std::vector<PdfLigature> ligatures;
+  const std::string head = std::string(kLigaturesHead) + '\n';
+  if (!bytes.starts_with(head)) return std::nullopt;
+  bytes.remove_prefix(head.size());
+  while (bytes != "end\n") {
+    PdfLigature ligature;
+    uint64_t x = 0, y = 0, letter = 0;
+    if (!TakeLigatureNumber(bytes, ' ', kMostPages, ligature.page) ||
+        !TakeLigatureNumber(bytes, ' ', kMostPoints * 1000, x) ||
+        !TakeLigatureNumber(bytes, ' ', kMostPoints * 1000, y) ||
+        !TakeLigatureNumber(bytes, '\n', kMostWordLetters, letter) || ligatures.size() == kMaxLigatures) {
+      return std::nullopt;
+    }
+    ligature.x = static_cast<double>(x) / 1000;
+    ligature.y = static_cast<double>(y) / 1000;
+    ligature.letter = static_cast<uint32_t>(letter);
+    if (!ligatures.empty() && IsBefore(ligature, ligatures.back())) return std::nullopt;
+    ligatures.push_back(ligature);
+  }
+  return ligatures;
+}
+
+std::vector<PdfLigature> ReadPdfLigatures(std::string_view pdf, const PdfLigatureOptions& options) {
+  ChildLimits limits;
+  limits.cpu_seconds = options.cpu_seconds;
+  limits.wall_seconds = 3 * static_cast<double>(limits.cpu_seconds);
+  const std::string program =
+      options.program.empty() ? LibexecProgram("lectern-pdf-ligatures") : options.program;
+  std::string output;
+  const ChildEnd end = RunLimited(
+      {program}, pdf, limits,
+      [&output](std::string_view piece) { return output.append(piece), true; },
+      options.is_cancelled);
+  if (end.how != ChildEnd::How::kExited || end.number != 0) return {};
+  return ParsePdfLigatures(output).value_or(std::vector<PdfLigature>());
+}
+
+}  // namespace lectern::tools
