@@ -44,23 +44,25 @@ class LigatureFinder {
   // 0 are left out.
   void AddWord(uint64_t page, double x, double y, std::string_view font, double size,
                std::span<const Letter> letters);
-  // The ligatures, ascending by page and x; at most kMaxLigatures.
+  // The ligatures, ascending by page and x, of the first kMaxLigatures lams and alefs. Call it
+  // last.
   std::vector<PdfLigature> Finish();
 
  private:
   struct Candidate {
     PdfLigature place;
-    uint32_t font;
+    size_t font;
     float lam, alef;  // widths, in sizes
   };
-  // The widths, in sizes, that a font's lams and alefs have as glyphs of their own.
+  // Widths in sizes: of lams before an alef of the same width, of other lams and of other alefs.
   struct Font {
-    std::vector<float> lams, alefs;
+    std::vector<float> halves, lams, alefs;
     bool has_none = false;  // it writes "لا" by two glyphs: an alef is seen on the left of a lam
   };
-  std::map<std::string, uint32_t, std::less<>> numbers_;
+  std::map<std::string, size_t, std::less<>> numbers_;
   std::vector<Font> fonts_;
   std::vector<Candidate> candidates_;
+  size_t num_letters_ = 0;  // in fonts_, at most kMaxLigatures
 };
 
 inline constexpr size_t kMaxLigatures = size_t{1} << 20;
