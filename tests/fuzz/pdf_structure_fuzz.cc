@@ -1,17 +1,26 @@
-// Whatever the bytes are: nothing, or a structure that is written and read as the same one, and
-// whose outline finds headings in any lines.
+// Whatever the bytes are: nothing, or a structure or ligatures that are written and read as the
+// same ones; a structure's outline finds headings in any lines.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tools/ingest/outline_headings.h"
+#include "tools/ingest/pdf_ligatures.h"
 #include "tools/ingest/pdf_structure.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lectern::tools;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (const auto ligatures = ParsePdfLigatures(bytes)) {
+    const auto again = ParsePdfLigatures(WritePdfLigatures(*ligatures));
+    if (!again || again->size() != ligatures->size()) std::abort();
+    std::string word(bytes);
+    if (MayHaveLigature(word)) TurnLigatures(*ligatures, 1, 1, word);
+    return 0;
+  }
   const auto structure = ParsePdfStructure(bytes);
   if (!structure) return 0;
   const auto again = ParsePdfStructure(WritePdfStructure(*structure));

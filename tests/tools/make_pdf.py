@@ -1,20 +1,22 @@
 """Small PDFs, written by hand."""
 
 
-def make_pdf(pages, encrypted=False, labels="", outline=()):
+def make_pdf(pages, encrypted=False, labels="", outline=(), unicode=None):
     """The bytes of a PDF in which each page has these lines of text (an empty one parts paragraphs).
 
     encrypted: says that it is, with a password that nobody knows.
     labels: the array /Nums of its page labels, such as "0 << /S /r >>".
     outline: (title, number of the page from 1) of each bookmark, all of one level.
+    unicode: the text that a character of the font stands for, where it is another one.
     """
     first = 4 + 2 * len(pages)
+    mapped = " /ToUnicode %d 0 R" % (first + (1 + len(outline) if outline else 0)) if unicode else ""
     more = " /PageLabels << /Nums [%s] >>" % labels if labels else ""
     more += " /Outlines %d 0 R" % first if outline else ""
     objects = ["<< /Type /Catalog /Pages 2 0 R%s >>" % more,
                "<< /Type /Pages /Count %d /Kids [%s] >>" %
                (len(pages), " ".join("%d 0 R" % (4 + 2 * i) for i in range(len(pages)))),
-               "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"]
+               "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding%s >>" % mapped]
     for lines in pages:
         escaped = [line.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
                    for line in lines]
@@ -31,6 +33,13 @@ def make_pdf(pages, encrypted=False, labels="", outline=()):
         links = "/Next %d 0 R" % (first + i + 2) if i + 1 < len(outline) else ""
         objects.append("<< /Title (%s) /Parent %d 0 R /Dest [%d 0 R /Fit] %s >>" %
                        (title, first, 2 + 2 * page, links))
+    if unicode:
+        pairs = ["<%02x> <%s>" % (ord(code), text.encode("utf-16-be").hex())
+                 for code, text in unicode.items()]
+        table = ("/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def "
+                 "1 begincodespacerange <00> <ff> endcodespacerange %d beginbfchar %s endbfchar "
+                 "endcmap end end" % (len(pairs), " ".join(pairs)))
+        objects.append("<< /Length %d >>\nstream\n%s\nendstream" % (len(table), table))
     out, offsets = "%PDF-1.4\n", []
     for number, text in enumerate(objects, 1):
         offsets.append(len(out))

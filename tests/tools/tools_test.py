@@ -403,6 +403,17 @@ class FormatsTest(ToolsTest):
                             "Mara Tolvin designed the Fethol bridge.")
         self.assertIn(", p. vii (page 1): ", out)
 
+    def test_ligatures_of_arabic_fonts_are_read_in_their_order(self):
+        # Glyphs from the left: "A" is lam-alef in one, "l" a lam, "a" an alef, "s" a seen, "m" a meem.
+        letters = {"A": "\u0644\u0627", "l": "\u0644", "a": "\u0627", "s": "\u0633", "m": "\u0645"}
+        path = self.write("peace.pdf", make_pdf([["mAsla sla mla A"]], unicode=letters))
+        self.index(path)
+        cited = json.loads(self.check(0, "ask-document", "--json", "--document", "peace.pdf", "--cite",
+                                      "\u0627\u0644\u0633\u0644\u0627\u0645")[0])
+        self.assertEqual(cited["sentences"][0]["evidence"][0]["text"].split(),
+                         ["\u0644\u0627", "\u0627\u0644\u0645", "\u0627\u0644\u0633",
+                          "\u0627\u0644\u0633\u0644\u0627\u0645"])
+
     def test_a_pdf_is_asked_and_its_pages_are_told(self):
         path = self.write("report.pdf", make_pdf(self.PAGES))
         out, err = self.check(0, "index-document", "--progress", "none", path)

@@ -26,8 +26,8 @@ namespace lectern::tools {
 // The bytes may be anything: it does not trust them. One thread at a time.
 class BboxText {
  public:
-  // `replacements`: pages that stand for those of the same number, ascending. `ligatures`: where the
-  // words have some, ascending by page and x.
+  // `replacements`: pages that stand for those of the same number, ascending. `ligatures`: where
+  // the words have some, ascending by page and x.
   explicit BboxText(std::vector<PdfPage> replacements = {}, std::vector<PdfLigature> ligatures = {})
       : replacements_(std::move(replacements)), ligatures_(std::move(ligatures)) {}
   // Takes the next piece; pieces behind </doc> are ignored. False: this is not the output of

@@ -24,8 +24,8 @@ constexpr double kEqualPlace = 0.01;  // points; pdftotext prints six decimals
 constexpr uint32_t kMostWordLetters = 10'000;
 
 // How much the widths of a ligature's letters differ at most, in points. Poppler computes a width
-// from the places of two glyphs, which LibreOffice rounds: in PDFs of 9 to 14 points by up to 0.126.
-// Chromium does not round.
+// from the places of two glyphs, which LibreOffice rounds: in PDFs of 9 to 14 points by up to
+// 0.126. Chromium does not round.
 constexpr double kHalvesDiffer = 0.13;
 // The difference of one width in several words where nothing is rounded, in sizes of the font.
 constexpr float kExactWidth = 0.0004f;
@@ -36,9 +36,8 @@ constexpr size_t kFewElsewhere = 10;
 constexpr size_t kMostFonts = 1000;  // hostile files have any number
 
 size_t CountNear(const std::vector<float>& sorted, float width) {
-  return static_cast<size_t>(
-      std::upper_bound(sorted.begin(), sorted.end(), width + kExactWidth) -
-      std::lower_bound(sorted.begin(), sorted.end(), width - kExactWidth));
+  return static_cast<size_t>(std::upper_bound(sorted.begin(), sorted.end(), width + kExactWidth) -
+                             std::lower_bound(sorted.begin(), sorted.end(), width - kExactWidth));
 }
 
 double Rounded(double points) { return static_cast<double>(std::llround(points * 1000)) / 1000; }
@@ -122,7 +121,8 @@ void LigatureFinder::AddWord(uint64_t page, double x, double y, std::string_view
 }
 
 // Two letters of a glyph have half of its width each. Two glyphs may be equally wide, too, as an
-// initial lam and a final alef of DejaVu Sans are; but then both stand beside other letters as well.
+// initial lam and a final alef of DejaVu Sans are; but then both stand beside other letters as
+// well.
 std::vector<PdfLigature> LigatureFinder::Finish() {
   for (Font& font : fonts_) {
     for (auto* widths : {&font.halves, &font.lams, &font.alefs}) std::ranges::sort(*widths);
@@ -131,8 +131,8 @@ std::vector<PdfLigature> LigatureFinder::Finish() {
   for (const Candidate& candidate : candidates_) {
     const Font& font = fonts_[candidate.font];
     const size_t few = CountNear(font.halves, candidate.lam) / kFewElsewhere;
-    const bool are_two = CountNear(font.lams, candidate.lam) > few &&
-                         CountNear(font.alefs, candidate.alef) > few;
+    const bool are_two =
+        CountNear(font.lams, candidate.lam) > few && CountNear(font.alefs, candidate.alef) > few;
     if (!font.has_none && !are_two) ligatures.push_back(candidate.place);
   }
   std::ranges::sort(ligatures, IsBefore);
@@ -162,7 +162,8 @@ std::optional<std::vector<PdfLigature>> ParsePdfLigatures(std::string_view bytes
     if (!TakeLigatureNumber(bytes, ' ', kMostPages, ligature.page) ||
         !TakeLigatureNumber(bytes, ' ', kMostPoints * 1000, x) ||
         !TakeLigatureNumber(bytes, ' ', kMostPoints * 1000, y) ||
-        !TakeLigatureNumber(bytes, '\n', kMostWordLetters, letter) || ligatures.size() == kMaxLigatures) {
+        !TakeLigatureNumber(bytes, '\n', kMostWordLetters, letter) ||
+        ligatures.size() == kMaxLigatures) {
       return std::nullopt;
     }
     ligature.x = static_cast<double>(x) / 1000;

@@ -79,8 +79,8 @@ struct PdfLigatureOptions {
   uint64_t cpu_seconds = 20;
 };
 
-// Returns the ligatures of a PDF, ascending by page and x; none where the program is missing, fails,
-// takes too long or is cancelled. Any thread.
+// Returns the ligatures of a PDF, ascending by page and x; none where the program is missing,
+// fails, takes too long or is cancelled. Any thread.
 std::vector<PdfLigature> ReadPdfLigatures(std::string_view pdf,
                                           const PdfLigatureOptions& options = {});
 
