@@ -219,6 +219,163 @@ std::optional<CharAutomaton> Intersection(const CharAutomaton& a, const CharAuto
   return both;
 }
 
+CharAutomaton Union(const CharAutomaton& a, const CharAutomaton& b) {
+  CharAutomaton both = a;
+  const auto moved = static_cast<uint32_t>(both.states.size());
+  for (CharAutomaton::State state : b.states) {
+    for (auto& edge : state.edges) edge.next += moved;
+    for (uint32_t& next : state.empty) next += moved;
+    both.Add(std::move(state));
+  }
+  both.begin = both.Add({.empty = {a.begin, b.begin + moved}});
+  return both;
+}
+
+CharAutomaton CharsOf(const std::vector<std::string>& texts) {
+  CharAutomaton chars;
+  std::vector<uint32_t> begins;
+  for (const std::string& text : texts) {
+    uint32_t at = chars.Add({});
+    begins.push_back(at);
+    for (size_t i = 0, length = 0; i < text.size(); i += length) {
+      const uint32_t c = DecodeChar(text, i, &length);
+      const uint32_t next = chars.Add({});
+      chars.states[at].edges = {{{{c, c}}, next}};
+      at = next;
+    }
+    chars.states[at].accepts = true;
+  }
+  chars.begin = chars.Add({.empty = std::move(begins)});
+  return chars;
+}
+
+namespace {
+
+// The states that these reach without a character, ascending.
+std::vector<uint32_t> WithEmptySteps(const CharAutomaton& automaton, std::vector<uint32_t> states) {
+  std::vector<bool> has(automaton.states.size());
+  std::vector<uint32_t> waiting;
+  const auto add = [&](uint32_t state) {
+    if (has[state]) return;
+    has[state] = true;
+    waiting.push_back(state);
+  };
+  for (const uint32_t state : states) add(state);
+  states.clear();
+  while (!waiting.empty()) {
+    const uint32_t state = waiting.back();
+    waiting.pop_back();
+    states.push_back(state);
+    for (const uint32_t next : automaton.states[state].empty) add(next);
+  }
+  std::ranges::sort(states);
+  return states;
+}
+
+bool AnyAccepts(const CharAutomaton& automaton, const std::vector<uint32_t>& states) {
+  return std::ranges::any_of(states,
+                             [&](uint32_t state) { return automaton.states[state].accepts; });
+}
+
+}  // namespace
+
+// Sets of states that can be reached at once become one state each (Rabin and Scott 1959).
+std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t most_states) {
+  CharAutomaton made;
+  std::map<std::vector<uint32_t>, uint32_t> known;
+  std::vector<std::vector<uint32_t>> waiting;
+  const auto state_of = [&](std::vector<uint32_t> states) {
+    states = WithEmptySteps(automaton, std::move(states));
+    const auto [at, is_new] =
+        known.try_emplace(states, static_cast<uint32_t>(made.states.size()));
+    if (is_new) {
+      made.Add({.accepts = !AnyAccepts(automaton, states)});
+      waiting.push_back(std::move(states));
+    }
+    return at->second;
+  };
+  made.begin = state_of({automaton.begin});
+  size_t work = 0;
+  while (!waiting.empty()) {
+    const std::vector<uint32_t> states = std::move(waiting.back());
+    waiting.pop_back();
+    const uint32_t from = known.at(states);
+    // Between two of these places all characters lead to the same states.
+    std::vector<uint32_t> places = {0};
+    for (const uint32_t state : states) {
+      for (const auto& edge : automaton.states[state].edges) {
+        for (const auto& [first, last] : edge.chars) {
+          places.push_back(first);
+          places.push_back(last + 1);
+        }
+      }
+    }
+    std::ranges::sort(places);
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    std::map<std::vector<uint32_t>, CharSet> steps;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const uint32_t first = places[i], last = i + 1 < places.size() ? places[i + 1] - 1 : kLastChar;
+      if (first > last || first > kLastChar) continue;
+      std::vector<uint32_t> next;
+      for (const uint32_t state : states) {
+        for (const auto& edge : automaton.states[state].edges) {
+          if (Has(edge.chars, first)) next.push_back(edge.next);
+        }
+      }
+      std::ranges::sort(next);
+      next.erase(std::unique(next.begin(), next.end()), next.end());
+      work += states.size() + next.size();
+      if (CharSet chars = Intersection(CharSet{{first, last}}, StringChars()); !chars.empty()) {
+        CharSet& all = steps[std::move(next)];
+        all.insert(all.end(), chars.begin(), chars.end());
+      }
+    }
+    for (auto& [next, chars] : steps) {
+      const uint32_t to = state_of(next);
+      made.states[from].edges.push_back({Normalized(std::move(chars)), to});
+    }
+    const auto& edges = made.states[from].edges;
+    const bool goes_on = edges.size() == 1 && edges[0].next == from && made.states[from].accepts;
+    if (goes_on) made.states[from].room = kAnyRoom;
+    if (made.states.size() > most_states || work > 1000 * most_states) return std::nullopt;
+  }
+  return made;
+}
+
+bool Accepts(const CharAutomaton& automaton, std::string_view text) {
+  std::vector<uint32_t> states = WithEmptySteps(automaton, {automaton.begin});
+  for (size_t at = 0, length = 0; at < text.size(); at += length) {
+    const uint32_t c = DecodeChar(text, at, &length);
+    std::vector<uint32_t> next;
+    for (const uint32_t state : states) {
+      for (const auto& edge : automaton.states[state].edges) {
+        if (Has(edge.chars, c)) next.push_back(edge.next);
+      }
+    }
+    states = WithEmptySteps(automaton, std::move(next));
+  }
+  return AnyAccepts(automaton, states);
+}
+
+bool IsEmpty(const CharAutomaton& automaton) {
+  std::vector<bool> has(automaton.states.size());
+  std::vector<uint32_t> waiting = {automaton.begin};
+  has[automaton.begin] = true;
+  while (!waiting.empty()) {
+    const CharAutomaton::State& state = automaton.states[waiting.back()];
+    waiting.pop_back();
+    if (state.accepts) return false;
+    const auto add = [&](uint32_t next) {
+      if (!has[next]) has[next] = true, waiting.push_back(next);
+    };
+    for (const auto& edge : state.edges) {
+      if (!edge.chars.empty()) add(edge.next);
+    }
+    for (const uint32_t next : state.empty) add(next);
+  }
+  return true;
+}
+
 uint32_t AddAutomaton(const CharAutomaton& automaton, Writing writing, uint32_t next,
                       GrammarBuilder& builder) {
   std::vector<uint32_t> begins(automaton.states.size());

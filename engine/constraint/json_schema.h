@@ -14,8 +14,6 @@ namespace lectern {
 
 // The largest text of a schema, in bytes.
 inline constexpr size_t kMostSchemaBytes = size_t{1} << 20;
-// Longer strings and lists are not written, whatever "maxLength" and "maxItems" allow.
-inline constexpr uint32_t kMostCountedChars = 2000, kMostCountedItems = 1000;
 
 struct JsonGrammar {
   Grammar grammar;
