@@ -280,7 +280,7 @@ bool AnyAccepts(const CharAutomaton& automaton, const std::vector<uint32_t>& sta
 }  // namespace
 
 // Sets of states that can be reached at once become one state each (Rabin and Scott 1959).
-std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t most_states) {
+std::optional<CharAutomaton> Determined(const CharAutomaton& automaton, size_t most_states) {
   CharAutomaton made;
   std::map<std::vector<uint32_t>, uint32_t> known;
   std::vector<std::vector<uint32_t>> waiting;
@@ -289,7 +289,7 @@ std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t m
     const auto [at, is_new] =
         known.try_emplace(states, static_cast<uint32_t>(made.states.size()));
     if (is_new) {
-      made.Add({.accepts = !AnyAccepts(automaton, states)});
+      made.Add({.accepts = AnyAccepts(automaton, states)});
       waiting.push_back(std::move(states));
     }
     return at->second;
@@ -334,10 +334,19 @@ std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t m
       const uint32_t to = state_of(next);
       made.states[from].edges.push_back({Normalized(std::move(chars)), to});
     }
-    const auto& edges = made.states[from].edges;
-    const bool goes_on = edges.size() == 1 && edges[0].next == from && made.states[from].accepts;
-    if (goes_on) made.states[from].room = kAnyRoom;
     if (made.states.size() > most_states || work > 1000 * most_states) return std::nullopt;
+  }
+  return made;
+}
+
+std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t most_states) {
+  auto made = Determined(automaton, most_states);
+  if (!made) return made;
+  for (uint32_t i = 1; i < made->states.size(); ++i) {
+    CharAutomaton::State& state = made->states[i];
+    state.accepts = !state.accepts;
+    const bool goes_on = state.edges.size() == 1 && state.edges[0].next == i && state.accepts;
+    if (goes_on) state.room = kAnyRoom;
   }
   return made;
 }

@@ -57,6 +57,9 @@ std::optional<CharAutomaton> Intersection(const CharAutomaton& a, const CharAuto
 CharAutomaton Union(const CharAutomaton& a, const CharAutomaton& b);
 // These texts, which are valid UTF-8.
 CharAutomaton CharsOf(const std::vector<std::string>& texts);
+// The same texts, with one state at a time and no step that reads nothing; nothing: it would need
+// more than `most_states`.
+std::optional<CharAutomaton> Determined(const CharAutomaton& automaton, size_t most_states);
 // All texts but those of the automaton; nothing: it would need more than `most_states`.
 std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t most_states);
 bool Accepts(const CharAutomaton& automaton, std::string_view text);

@@ -20,6 +20,10 @@ namespace {
 constexpr size_t kMostCompared = 64, kMostOpposed = 8;
 // A larger automaton of two conditions is refused.
 constexpr size_t kMostStringStates = 4 * kMostPatternStates;
+// So is one that would be more than a quarter of a grammar's states. Strings are cut down to
+// kFewestChars at most before that.
+constexpr size_t kMostWeight = GrammarBuilder::kMaxStates / 4;
+constexpr uint32_t kFewestChars = 100;
 // Nested alternatives of names and values are followed so far.
 constexpr int kMostChosen = 16;
 
@@ -35,6 +39,12 @@ Status NotKeptPattern(const SchemaPart& part, std::string_view keyword, const St
 Status NarrowTo(const CharAutomaton& other, const SchemaPart& part, std::string_view keyword,
                 CharAutomaton& chars, SchemaReader& reader) {
   auto both = Intersection(chars, other, kMostStringStates);
+  if (!both) {
+    // With one state at a time there are fewer pairs.
+    const auto one = Determined(chars, kMostPatternStates);
+    const auto another = Determined(other, kMostPatternStates);
+    if (one && another) both = Intersection(*one, *another, kMostStringStates);
+  }
   if (!both) {
     return {Code::kLimitExceeded,
             reader.Wrong(*part.node, keyword, "is too large together with the other limits")
@@ -59,7 +69,8 @@ Status NarrowByKeyword(const SchemaPart& part, std::string_view keyword, CharAut
   std::string_view pattern = *value->string();
   if (keyword == "format") {
     const auto known = PatternOfFormat(pattern);
-    if (!known) return reader.NotKept(*part.node, keyword);
+    // A format of the client's own comes with the pattern that it stands for.
+    if (!known) return part.node->Find("pattern") ? Status() : reader.NotKept(*part.node, keyword);
     if (known->empty()) return {};
     pattern = *known;
   }
@@ -73,24 +84,55 @@ Status NarrowByKeyword(const SchemaPart& part, std::string_view keyword, CharAut
   return NarrowTo(*opposite, part, shown, chars, reader);
 }
 
+// How many states of a grammar an automaton needs, about: two for each range of characters.
+size_t WeightOf(const CharAutomaton& chars) {
+  size_t weight = 0;
+  for (const CharAutomaton::State& state : chars.states) {
+    weight += 1 + state.empty.size();
+    for (const CharAutomaton::Edge& edge : state.edges) weight += 2 * edge.chars.size();
+  }
+  return weight;
+}
+
 // The strings by length, pattern and format; without alternatives and values.
 Result<CharAutomaton> PlainStrings(const SchemaParts& parts, SchemaReader& reader) {
-  LECTERN_ASSIGN(const auto least, reader.Count(parts, "minLength", true));
+  LECTERN_ASSIGN(const auto counted, reader.Count(parts, "minLength", true));
   LECTERN_ASSIGN(auto most, reader.Count(parts, "maxLength", false));
+  const uint32_t least = counted.value_or(0);
   if (least > kMostCountedChars) {
     return reader.Wrong(*parts.parts[0].node, "minLength",
                         "must be at most " + std::to_string(kMostCountedChars));
   }
   if (most && *most > kMostCountedChars) most = kMostCountedChars;
-  if (most && *most < least.value_or(0)) return CharsOf({});
-  CharAutomaton chars = CharsOfLength(least.value_or(0), most);
+  if (most && *most < least) return CharsOf({});
+  CharAutomaton chars = CharsOfLength(0, std::nullopt);
+  bool is_any = true;
+  const SchemaPart* last = nullptr;
   for (const SchemaPart& part : parts.parts) {
     for (const std::string_view keyword : {std::string_view("pattern"), std::string_view("format"),
                                            kExceptPattern, kExceptValues}) {
+      if (!part.node->Find(keyword)) continue;
       LECTERN_RETURN_IF_ERROR(NarrowByKeyword(part, keyword, chars, reader));
+      last = &part;
+      is_any = false;
     }
   }
-  return chars;
+  if (is_any) return CharsOfLength(least, most);
+  if (!most && least == 0) return chars;
+  // Each length is a state for each of the pattern's. Where these are too many, the longest strings
+  // are not written.
+  Status status;
+  for (uint32_t limit = most.value_or(0);; limit /= 2) {
+    CharAutomaton made = chars;
+    status = NarrowTo(CharsOfLength(least, most ? std::optional(limit) : std::nullopt), *last,
+                      most ? "maxLength" : "minLength", made, reader);
+    if (status.ok() && WeightOf(made) <= kMostWeight) return made;
+    if (!most || limit / 2 < std::max(least, kFewestChars)) break;
+  }
+  if (!status.ok()) return status;
+  return Status(Code::kLimitExceeded,
+                reader.Wrong(*last->node, "maxLength", "is too large together with the pattern")
+                    .message());
 }
 
 Result<CharAutomaton> StringsWithin(const SchemaParts& parts, int left, SchemaReader& reader) {
@@ -389,7 +431,8 @@ Result<uint32_t> NumberRule(const SchemaParts& parts, unsigned types, SchemaRule
     auto chars = ParsePattern("^(?:" + *pattern + ")$");
     if (!chars.ok()) return kNoText;
     if (!is_plain && !(types & kIntegerType)) {
-      const auto fraction = ParsePattern("^-?[0-9]+\\.[0-9]*[1-9][0-9]*$");
+      // With so few digits no fraction is rounded to a whole number where a double holds it.
+      const auto fraction = ParsePattern("^-?[0-9]{1,9}\\.[0-9]{0,5}[1-9]$");
       auto both = Intersection(*chars, *fraction, kMostStringStates);
       if (!both) return kNoText;
       *chars = *std::move(both);
