@@ -198,12 +198,17 @@ class ListMaker {
       }
       return builder_.Literal("[", states[0]);
     }
-    // From the last value to the first: with and without it.
-    std::vector<uint32_t> next(size_t{most} + 2, kNoText);
-    for (uint32_t count = items_.least; count <= most; ++count) next[count] = end_;
+    // From the last value to the first: with and without it. Counts that make no difference are not
+    // told apart.
+    const bool is_limited = most < size;
+    const uint32_t limit = is_limited ? most : std::max<uint32_t>(items_.least, 1);
+    std::vector<uint32_t> next(size_t{limit} + 1, kNoText);
+    for (uint32_t count = items_.least; count <= limit; ++count) next[count] = end_;
     for (uint32_t i = size; i-- > 0;) {
-      for (uint32_t count = 0; count <= most; ++count) {
-        next[count] = builder_.Split(item(i, count == 0, next[count + 1]), next[count]);
+      for (uint32_t count = 0; count <= limit; ++count) {
+        const bool is_full = is_limited && count == limit;
+        const uint32_t more = is_full ? kNoText : next[std::min(count + 1, limit)];
+        next[count] = builder_.Split(item(i, count == 0, more), next[count]);
       }
     }
     return builder_.Literal("[", next[0]);

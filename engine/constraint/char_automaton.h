@@ -65,6 +65,13 @@ std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t m
 bool Accepts(const CharAutomaton& automaton, std::string_view text);
 // Whether there is no text at all.
 bool IsEmpty(const CharAutomaton& automaton);
+// Characters of the shortest and the longest text; no `most`: there is no longest one, or it was
+// not found, because states lead to each other without a character.
+struct TextLengths {
+  uint32_t least = 0;
+  std::optional<uint32_t> most;
+};
+TextLengths LengthsOf(const CharAutomaton& automaton);
 
 // How characters are written. kJson: as in a JSON string, each in one way: as it is, or, where JSON
 // demands that, as a short escape. kPlain: as they are; ASCII alone.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,11 +15,13 @@ namespace lectern {
 namespace {
 
 // Names that "propertyNames" lists are members of their own, if they are so few.
-constexpr size_t kMostListedNames = 200;
+constexpr size_t kMostListedNames = 5000;
 // Of so many patterns all combinations are names of other members; of more, names that fit one.
 constexpr size_t kMostCombined = 4;
+// More patterns are not kept.
+constexpr size_t kMostNamePatterns = 32;
 // States of an object whose members are counted; beyond them the count is not kept.
-constexpr size_t kMostObjectStates = 100'000;
+constexpr size_t kMostObjectStates = 10'000;
 
 // A pattern of "patternProperties". `wide` has all names that it may match, `narrow` those that it
 // does (pattern.h).
@@ -48,6 +51,10 @@ class ObjectMaker {
       if (!patterns) continue;
       for (const auto& [text, schema] : patterns->members) {
         if (std::ranges::find(patterns_, text, &NamePattern::text) != patterns_.end()) continue;
+        if (patterns_.size() == kMostNamePatterns) {
+          LECTERN_RETURN_IF_ERROR(reader_.NotKept(*part.node, "patternProperties"));
+          break;
+        }
         auto narrow = ParsePattern(text), wide = ParsePattern(text, /*is_wide=*/true);
         if (narrow.ok() && wide.ok()) {
           patterns_.push_back({text, *std::move(narrow), *std::move(wide)});
@@ -61,7 +68,7 @@ class ObjectMaker {
   }
 
   void AddName(const std::string& name) {
-    if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
+    if (known_.insert(name).second) names_.push_back(name);
   }
 
   // The members that have a name, in the order of the schema, and those that are required.
@@ -87,7 +94,9 @@ class ObjectMaker {
     LECTERN_ASSIGN(const auto listed, ValuesOf(name_schemas_, kMostListedNames, reader_));
     if (!listed) return {};
     for (const OrderedJson& name : *listed) {
-      if (name.string()) AddName(*name.string());
+      if (!name.string()) continue;
+      AddName(*name.string());
+      listed_.insert(*name.string());
     }
     are_listed_ = true;
     return {};
@@ -145,6 +154,7 @@ class ObjectMaker {
 
   // Whether a name fits "propertyNames"; a keyword there that cannot be judged is not kept.
   Result<bool> FitsNames(const std::string& name) {
+    if (are_listed_) return listed_.contains(name);
     OrderedJson text;
     text.scalar = name;
     for (const SchemaPart& part : parts_.parts) {
@@ -274,6 +284,7 @@ class ObjectMaker {
       }
       next = std::move(loops);
     }
+    const std::set<std::string> required(required_.begin(), required_.end());
     for (size_t i = names_.size(); i > 0; --i) {
       const std::string& name = names_[i - 1];
       std::vector<std::optional<bool>> matches;
@@ -281,7 +292,7 @@ class ObjectMaker {
       SchemaParts member;
       LECTERN_RETURN_IF_ERROR(AddMember(&name, matches, member));
       LECTERN_ASSIGN(const bool fits, FitsNames(name));
-      const bool is_required = std::ranges::find(required_, name) != required_.end();
+      const bool is_required = required.contains(name);
       member.is_impossible |= !fits;
       if (member.is_impossible && !is_required) continue;
       const uint32_t rule = rules_.RuleOf(member);
@@ -289,7 +300,8 @@ class ObjectMaker {
       std::vector<uint32_t> with(limit + 1);
       for (uint32_t count = 0; count <= limit; ++count) {
         const uint32_t value = builder_.Call(rule, behind(next, count));
-        const uint32_t one = builder_.Literal((count == 0 ? "" : std::string(kNextMark)) + key, value);
+        const uint32_t one =
+            builder_.Literal((count == 0 ? "" : std::string(kNextMark)) + key, value);
         with[count] = is_required ? one : builder_.Split(one, next[count]);
       }
       next = std::move(with);
@@ -303,6 +315,7 @@ class ObjectMaker {
   GrammarBuilder& builder_;
   std::vector<NamePattern> patterns_;
   std::vector<std::string> names_, required_;
+  std::set<std::string> known_, listed_;  // names_, and those that "propertyNames" lists
   SchemaParts name_schemas_;
   bool is_closed_ = false, is_opened_ = false, are_listed_ = false;
   uint32_t least_ = 0;

@@ -391,6 +391,10 @@ class Search {
                                       std::to_string(kMostPatternStates) + " states"};
   }
 
+  static Status Wide() {
+    return {Code::kInvalidArgument, "cannot be kept: its look-ahead needs too many states"};
+  }
+
   Status Add(const Part& part, bool is_at_begin) {
     if (part.kind == Kind::kChoice) {
       for (const Part& one : part.parts) LECTERN_RETURN_IF_ERROR(Add(one, is_at_begin));
@@ -439,11 +443,11 @@ class Search {
       LECTERN_ASSIGN(CharAutomaton one, Search().Make(ahead.parts[0], true));
       if (ahead.kind == Kind::kNotAhead) {
         auto opposite = Complement(one, kMostOppositeStates);
-        if (!opposite) return TooLarge();
+        if (!opposite) return Wide();
         one = *std::move(opposite);
       }
       auto both = Intersection(all, one, kMostPatternStates);
-      if (!both) return TooLarge();
+      if (!both) return Wide();
       all = *std::move(both);
     }
     others_.push_back(std::move(all));

@@ -57,9 +57,8 @@ OrderedJson OppositeTypes(const OrderedJson& types, bool is_nullable) {
   const auto has = [&](std::string_view name) {
     if (name == "null" && is_nullable) return true;
     if (types.string()) return *types.string() == name;
-    return std::ranges::any_of(types.items, [&](const OrderedJson& one) {
-      return one.string() && *one.string() == name;
-    });
+    return std::ranges::any_of(
+        types.items, [&](const OrderedJson& one) { return one.string() && *one.string() == name; });
   };
   std::vector<OrderedJson> others;
   for (const char* const name : {"object", "array", "string", "boolean", "null"}) {
@@ -144,11 +143,12 @@ bool SchemaConditions::AddOppositeOfNumber(const OrderedJson& schema, std::strin
     const char *type, *opposite;
     int step;
   };
-  constexpr Bound kBounds[] = {
-      {"minLength", "string", "maxLength", -1},     {"maxLength", "string", "minLength", 1},
-      {"minItems", "array", "maxItems", -1},        {"maxItems", "array", "minItems", 1},
-      {"minProperties", "object", "maxProperties", -1},
-      {"maxProperties", "object", "minProperties", 1}};
+  constexpr Bound kBounds[] = {{"minLength", "string", "maxLength", -1},
+                               {"maxLength", "string", "minLength", 1},
+                               {"minItems", "array", "maxItems", -1},
+                               {"maxItems", "array", "minItems", 1},
+                               {"minProperties", "object", "maxProperties", -1},
+                               {"maxProperties", "object", "minProperties", 1}};
   for (const Bound& bound : kBounds) {
     if (bound.keyword != keyword) continue;
     const auto count = value.scalar.integer();
@@ -195,8 +195,7 @@ bool SchemaConditions::AddOppositeOfList(const OrderedJson& schema, std::string_
   if (keyword == "items" && schema.Find("prefixItems")) return false;
   auto opposite = OppositeReference(value);
   if (!opposite) return false;
-  choice.push_back(
-      Typed("array", keyword == "items" ? "contains" : "items", *std::move(opposite)));
+  choice.push_back(Typed("array", keyword == "items" ? "contains" : "items", *std::move(opposite)));
   return true;
 }
 
@@ -225,7 +224,8 @@ bool SchemaConditions::AddOpposite(const OrderedJson& schema, std::string_view k
     }
     choice.push_back(MadeSchema({{std::string(kExceptValues), ListOf(std::move(values))}}));
   } else if (is("pattern")) {
-    choice.push_back(MadeSchema({{"type", Scalar("string")}, {std::string(kExceptPattern), value}}));
+    choice.push_back(
+        MadeSchema({{"type", Scalar("string")}, {std::string(kExceptPattern), value}}));
   } else if (is(kExceptPattern)) {
     choice.push_back(Typed("string", "pattern", value));
   } else if (is(kExceptValues)) {

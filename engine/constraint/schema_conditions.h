@@ -16,13 +16,15 @@
 namespace lectern {
 
 // Members of schemas that are made here; a schema of JSON's standard has none of them.
-inline constexpr std::string_view kMadeMark = "\x01made";        // true: it was made here
+inline constexpr std::string_view kMadeMark = "\x01made";  // true: it was made here
 // true: an opposite. Its members and items are conditions that are not evaluated, as the standard
 // says of "not".
 inline constexpr std::string_view kOppositeMark = "\x01opposite";
-inline constexpr std::string_view kExceptValues = "\x01except";  // a list of values that are none
+inline constexpr std::string_view kExceptValues = "\x01except";    // a list of values that are none
 inline constexpr std::string_view kExceptPattern = "\x01pattern";  // texts without a match
-inline constexpr std::string_view kMadeFraction = "\x01" "fraction";  // type: no whole number
+inline constexpr std::string_view kMadeFraction =
+    "\x01"
+    "fraction";  // type: no whole number
 
 // Whether the schema was made here. Its type and properties are conditions: they do not say which
 // type an answer has, nor that an object has no other members.

@@ -24,9 +24,8 @@ constexpr std::string_view kSchemaKeywords[] = {"items",
                                                 "else",
                                                 "contentSchema"};
 // Keywords whose members have names of the schema's author.
-constexpr std::string_view kNamedSchemas[] = {"properties",        "$defs",
-                                              "definitions",       "patternProperties",
-                                              "dependentSchemas",  "dependencies"};
+constexpr std::string_view kNamedSchemas[] = {
+    "properties", "$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies"};
 
 // "%41" of a reference as "A", and "~1", "~0" as "/", "~".
 std::string Unescaped(std::string_view text) {
@@ -73,11 +72,10 @@ const OrderedJson* Follow(const OrderedJson& root, std::string_view pointer) {
 size_t SchemeLength(std::string_view address) {
   size_t i = 0;
   const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
-  while (i < address.size() && (is_letter(address[i]) || (i > 0 && (address[i] == '+' ||
-                                                                    address[i] == '-' ||
-                                                                    address[i] == '.' ||
-                                                                    (address[i] >= '0' &&
-                                                                     address[i] <= '9'))))) {
+  while (i < address.size() &&
+         (is_letter(address[i]) ||
+          (i > 0 && (address[i] == '+' || address[i] == '-' || address[i] == '.' ||
+                     (address[i] >= '0' && address[i] <= '9'))))) {
     ++i;
   }
   return i > 0 && i < address.size() && address[i] == ':' ? i + 1 : 0;
@@ -202,8 +200,8 @@ const OrderedJson* SchemaReferences::FindDynamic(const OrderedJson& from,
   }
   const size_t hash = reference.find('#');
   const auto named = dynamic_.find(hash == reference.npos ? "" : reference.substr(hash + 1));
-  const bool is_dynamic = named != dynamic_.end() &&
-                          std::ranges::find(named->second, found) != named->second.end();
+  const bool is_dynamic =
+      named != dynamic_.end() && std::ranges::find(named->second, found) != named->second.end();
   return !is_dynamic || named->second.size() == 1 ? found : nullptr;
 }
 

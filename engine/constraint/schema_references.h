@@ -31,7 +31,7 @@ class SchemaReferences {
   std::string_view id_keyword_;
   bool ignores_id_of_reference_ = false;  // up to draft 7
   std::string root_base_;
-  std::map<const OrderedJson*, std::string> bases_;  // of each schema object
+  std::map<const OrderedJson*, std::string> bases_;                 // of each schema object
   std::map<std::string, const OrderedJson*, std::less<>> parts_;    // by address
   std::map<std::string, const OrderedJson*, std::less<>> anchors_;  // by address#anchor
   std::map<std::string, std::vector<const OrderedJson*>, std::less<>> dynamic_;  // by anchor

@@ -19,7 +19,8 @@ namespace lectern {
 inline constexpr uint32_t kMostCountedChars = 2000, kMostCountedItems = 1000;
 // What stands between a member's name and its value, and between members or items.
 inline constexpr std::string_view kMemberMark = ": ", kNextMark = ", ";
-inline constexpr uint32_t kRuleEnd = GrammarBuilder::kEndState, kNoText = GrammarBuilder::kDeadState;
+inline constexpr uint32_t kRuleEnd = GrammarBuilder::kEndState,
+                          kNoText = GrammarBuilder::kDeadState;
 
 // One use, one thread. `reader` must outlive this.
 class SchemaRules {

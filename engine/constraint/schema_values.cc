@@ -52,8 +52,7 @@ class ValueJudge {
 
   std::optional<bool> Fits(const OrderedJson& value, const OrderedJson& schema) {
     if (schema.boolean()) return *schema.boolean();
-    if (!schema.is_object() || depth_ > kMostJudgedDepth ||
-        ++judged_ > kMostJudged) {
+    if (!schema.is_object() || depth_ > kMostJudgedDepth || ++judged_ > kMostJudged) {
       return std::nullopt;
     }
     const OrderedJson* const nullable = schema.Find("nullable");

@@ -20,9 +20,10 @@ namespace {
 constexpr size_t kMostCompared = 64, kMostOpposed = 8;
 // A larger automaton of two conditions is refused.
 constexpr size_t kMostStringStates = 4 * kMostPatternStates;
-// So is one that would be more than a quarter of a grammar's states. Strings are cut down to
-// kFewestChars at most before that.
-constexpr size_t kMostWeight = GrammarBuilder::kMaxStates / 4;
+// So is one that would be more than half of a grammar's states. Strings are cut down to
+// kFewestChars before that, so that a schema may have sixteen such strings.
+constexpr size_t kMostWeight = GrammarBuilder::kMaxStates / 2;
+constexpr size_t kWantedWeight = GrammarBuilder::kMaxStates / 16;
 constexpr uint32_t kFewestChars = 100;
 // Nested alternatives of names and values are followed so far.
 constexpr int kMostChosen = 16;
@@ -40,15 +41,9 @@ Status NarrowTo(const CharAutomaton& other, const SchemaPart& part, std::string_
                 CharAutomaton& chars, SchemaReader& reader) {
   auto both = Intersection(chars, other, kMostStringStates);
   if (!both) {
-    // With one state at a time there are fewer pairs.
-    const auto one = Determined(chars, kMostPatternStates);
-    const auto another = Determined(other, kMostPatternStates);
-    if (one && another) both = Intersection(*one, *another, kMostStringStates);
-  }
-  if (!both) {
-    return {Code::kLimitExceeded,
-            reader.Wrong(*part.node, keyword, "is too large together with the other limits")
-                .message()};
+    return {
+        Code::kLimitExceeded,
+        reader.Wrong(*part.node, keyword, "is too large together with the other limits").message()};
   }
   chars = *std::move(both);
   return {};
@@ -109,8 +104,8 @@ Result<CharAutomaton> PlainStrings(const SchemaParts& parts, SchemaReader& reade
   bool is_any = true;
   const SchemaPart* last = nullptr;
   for (const SchemaPart& part : parts.parts) {
-    for (const std::string_view keyword : {std::string_view("pattern"), std::string_view("format"),
-                                           kExceptPattern, kExceptValues}) {
+    for (const std::string_view keyword :
+         {std::string_view("pattern"), std::string_view("format"), kExceptPattern, kExceptValues}) {
       if (!part.node->Find(keyword)) continue;
       LECTERN_RETURN_IF_ERROR(NarrowByKeyword(part, keyword, chars, reader));
       last = &part;
@@ -118,21 +113,26 @@ Result<CharAutomaton> PlainStrings(const SchemaParts& parts, SchemaReader& reade
     }
   }
   if (is_any) return CharsOfLength(least, most);
-  if (!most && least == 0) return chars;
+  const TextLengths lengths = LengthsOf(chars);
+  const bool is_short = !most || (lengths.most && *lengths.most <= *most);
+  if (lengths.least >= least && is_short) return chars;
   // Each length is a state for each of the pattern's. Where these are too many, the longest strings
   // are not written.
   Status status;
+  // With one state at a time there are fewer pairs.
+  if (auto one = Determined(chars, kMostPatternStates)) chars = *std::move(one);
   for (uint32_t limit = most.value_or(0);; limit /= 2) {
     CharAutomaton made = chars;
     status = NarrowTo(CharsOfLength(least, most ? std::optional(limit) : std::nullopt), *last,
                       most ? "maxLength" : "minLength", made, reader);
-    if (status.ok() && WeightOf(made) <= kMostWeight) return made;
-    if (!most || limit / 2 < std::max(least, kFewestChars)) break;
+    const bool is_last = !most || limit / 2 < std::max(least, kFewestChars);
+    if (status.ok() && WeightOf(made) <= (is_last ? kMostWeight : kWantedWeight)) return made;
+    if (is_last) break;
   }
   if (!status.ok()) return status;
-  return Status(Code::kLimitExceeded,
-                reader.Wrong(*last->node, "maxLength", "is too large together with the pattern")
-                    .message());
+  return Status(
+      Code::kLimitExceeded,
+      reader.Wrong(*last->node, "maxLength", "is too large together with the pattern").message());
 }
 
 Result<CharAutomaton> StringsWithin(const SchemaParts& parts, int left, SchemaReader& reader) {
@@ -185,8 +185,8 @@ CharAutomaton Multiples(int64_t units, int decimals) {
   const auto width = static_cast<size_t>(decimals) + 1;
   const auto first = static_cast<uint32_t>(chars.states.size());
   const auto state_of = [&](int64_t rest, int behind) {
-    return first + static_cast<uint32_t>(static_cast<size_t>(rest) * width +
-                                         static_cast<size_t>(behind));
+    return first +
+           static_cast<uint32_t>(static_cast<size_t>(rest) * width + static_cast<size_t>(behind));
   };
   for (int64_t rest = 0; rest < units; ++rest) {
     for (int behind = 0; behind <= decimals; ++behind) {
@@ -212,7 +212,8 @@ CharAutomaton Multiples(int64_t units, int decimals) {
     for (int64_t rest = 0; rest < units; ++rest) {
       CharAutomaton::State point;
       for (uint32_t digit = 0; digit <= 9; ++digit) {
-        point.edges.push_back({{{'0' + digit, '0' + digit}}, state_of((rest * 10 + digit) % units, 1)});
+        point.edges.push_back(
+            {{{'0' + digit, '0' + digit}}, state_of((rest * 10 + digit) % units, 1)});
       }
       const uint32_t at = chars.Add(std::move(point));
       chars.states[state_of(rest, 0)].edges.push_back({{{'.', '.'}}, at});
@@ -253,8 +254,12 @@ Status NarrowNumbers(const SchemaPart& part, CharAutomaton& chars, SchemaReader&
     if (!is_small) {
       LECTERN_RETURN_IF_ERROR(reader.NotKept(*part.node, "multipleOf"));
     } else {
-      LECTERN_RETURN_IF_ERROR(NarrowTo(Multiples(units->first, units->second), part, "multipleOf",
-                                       chars, reader));
+      auto both = Intersection(chars, Multiples(units->first, units->second), kMostStringStates);
+      if (both) {
+        chars = *std::move(both);
+      } else {
+        LECTERN_RETURN_IF_ERROR(reader.NotKept(*part.node, "multipleOf"));
+      }
     }
   }
   const OrderedJson* const excepted = part.node->Find(kExceptValues);
@@ -296,10 +301,22 @@ Result<std::optional<std::vector<OrderedJson>>> FittingLiterals(const SchemaPart
   std::erase_if(*literals, [&](const OrderedJson& value) {
     for (const SchemaPart& part : parts.parts) {
       for (const auto& [keyword, demand] : part.node->members) {
-        // Alternatives, references and conditions are parts of their own.
-        constexpr std::string_view kOwnParts[] = {"anyOf", "oneOf", "allOf", "$ref", "not", "if",
-                                                  "then", "else", "$dynamicRef", "$recursiveRef",
-                                                  "dependentRequired", "dependentSchemas",
+        // Alternatives, references and conditions are parts of their own; LiteralsOf has compared
+        // the values themselves.
+        constexpr std::string_view kOwnParts[] = {"enum",
+                                                  "const",
+                                                  "anyOf",
+                                                  "oneOf",
+                                                  "allOf",
+                                                  "$ref",
+                                                  "not",
+                                                  "if",
+                                                  "then",
+                                                  "else",
+                                                  "$dynamicRef",
+                                                  "$recursiveRef",
+                                                  "dependentRequired",
+                                                  "dependentSchemas",
                                                   "dependencies"};
         if (std::ranges::find(kOwnParts, keyword) != std::end(kOwnParts)) continue;
         const OrderedJson* const schema = part.node;
@@ -405,8 +422,8 @@ Result<uint32_t> StringRule(const SchemaParts& parts, SchemaRules& rules) {
       status = chars.status();
       return kNoText;
     }
-    return builder.Literal("\"", AddAutomaton(*chars, Writing::kJson,
-                                              builder.Literal("\"", kRuleEnd), builder));
+    return builder.Literal(
+        "\"", AddAutomaton(*chars, Writing::kJson, builder.Literal("\"", kRuleEnd), builder));
   });
   if (!status.ok()) return status;
   return builder.Call(rule, kRuleEnd);

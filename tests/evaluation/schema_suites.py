@@ -10,7 +10,7 @@ and `fastjsonschema`. Nothing of the packages is run. `pydantic` has the schemas
 schema_models.py, which needs that package.
 
 Each schema is compiled, as a request without `strict` has it. Every value of its tests, or, where a test is
-a program, every value that stands in the same file, is looked for in the grammar in any order of members and
+a program, sixty values that stand in the same file, is looked for in the grammar in any order of members and
 any spelling of numbers. The suite's own verdict decides, else the package `jsonschema`. Then the grammar writes
 N texts at random, each of which `jsonschema` must find valid.
 
@@ -103,6 +103,18 @@ def inner_json(text):
             yield value
         except (json.JSONDecodeError, RecursionError):
             at = found.start() + 1
+
+
+def has_name_twice(text):
+    """Whether an object of the text has two members of one name: OPENAI.md says that a grammar does not notice it."""
+    twice = []
+
+    def read(pairs):
+        if len({name for name, _ in pairs}) < len(pairs):
+            twice.append(pairs)
+        return dict(pairs)
+    json.loads(text, object_pairs_hook=read)
+    return bool(twice)
 
 
 def draft_of(schema):
@@ -209,7 +221,7 @@ def suite_of_programs(archive, under):
                 schemas.setdefault(json_text, json.loads(json.dumps(value)))
             values.setdefault(json_text, json.loads(json_text))
         if values:
-            values = list(values.values())[:150]
+            values = list(values.values())[:60]
             for number, schema in enumerate(schemas.values()):
                 draft = draft_of(schema)
                 if draft:
@@ -322,6 +334,9 @@ def judge_suite(program, cases, samples, shows):
         if result["not_kept"]:
             continue
         for text in result["samples"]:
+            if has_name_twice(text):
+                count["random texts with a name twice"] += 1
+                continue
             valid = verdict(json.loads(text))
             if valid is None:
                 continue

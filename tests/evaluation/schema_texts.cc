@@ -6,8 +6,8 @@
 // reads a line {"schema": …, "values": […], "strict": false} for each schema and prints one for
 // each: {"error": "…"}, or {"not_kept": […], "fits": [true, …], "samples": ["…", …], "states": N,
 // "seconds": S}. A value fits if one of its spellings is a text of the grammar: its members in any
-// order, its numbers in any form, on one line. A sample that does not end within 4,000 steps is left
-// out.
+// order, its numbers in any form, on one line. A sample that does not end within 4,000 steps is
+// left out.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -211,9 +211,9 @@ int main(int argc, char** argv) {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (!made.ok()) {
-      std::cout << Json(Json::Object{{"error", made.status().message()}, {"seconds", seconds}})
-                       .Dump()
-                << std::endl;
+      std::cout
+          << Json(Json::Object{{"error", made.status().message()}, {"seconds", seconds}}).Dump()
+          << std::endl;
       continue;
     }
     Json::Array fits, samples, not_kept;
