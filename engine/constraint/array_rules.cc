@@ -17,7 +17,7 @@ constexpr size_t kMostInAnyOrder = 7, kMostDifferent = 200;
 // States of a list whose items are counted; beyond them "contains" is not kept.
 constexpr size_t kMostListStates = 50'000;
 
-// What the items of a list are: the first ones have rules of their own.
+// The items of a list: the first ones have schemas of their own, all others share one.
 struct ItemRules {
   std::vector<SchemaParts> firsts;
   SchemaParts rest;

@@ -16,7 +16,8 @@ namespace {
 
 // Names that "propertyNames" lists are members of their own, if they are so few.
 constexpr size_t kMostListedNames = 5000;
-// Of so many patterns all combinations are names of other members; of more, names that fit one.
+// With so many patterns, members may have names that match any combination of them; with more,
+// names that match one pattern alone or none.
 constexpr size_t kMostCombined = 4;
 // More patterns are not kept.
 constexpr size_t kMostNamePatterns = 32;

@@ -17,7 +17,7 @@ namespace lectern {
 
 // Longer strings and lists are not written, whatever "maxLength" and "maxItems" allow.
 inline constexpr uint32_t kMostCountedChars = 2000, kMostCountedItems = 1000;
-// What stands between a member's name and its value, and between members or items.
+// The text between a member's name and its value, and between members or items.
 inline constexpr std::string_view kMemberMark = ": ", kNextMark = ", ";
 inline constexpr uint32_t kRuleEnd = GrammarBuilder::kEndState,
                           kNoText = GrammarBuilder::kDeadState;

@@ -164,7 +164,7 @@ Result<CharAutomaton> StringsWithin(const SchemaParts& parts, int left, SchemaRe
   return PlainStrings(parts, reader);
 }
 
-// What the strings of parts depend on, so that equal ones share their rule.
+// Names the keywords that decide about the strings of parts, so that equal ones share their rule.
 std::string NameOfStrings(const SchemaParts& parts) {
   std::string name = "string";
   for (const SchemaPart& part : parts.parts) {
