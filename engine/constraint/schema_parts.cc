@@ -243,7 +243,7 @@ Status SchemaReader::AddObject(const OrderedJson& schema, SchemaParts& parts) {
   return status;
 }
 
-unsigned SchemaReader::TypesOf(const SchemaParts& parts) const {
+unsigned SchemaReader::TypesOf(const SchemaParts& parts, bool takes_keywords) const {
   unsigned types = kAllTypes, by_keyword = 0;
   bool is_named = false;
   for (const SchemaPart& part : parts.parts) {
@@ -253,7 +253,7 @@ unsigned SchemaReader::TypesOf(const SchemaParts& parts) const {
       types &= ReadTypes(*type).value_or(kAllTypes) | (is_nullable ? kNullType : 0u);
       is_named |= !IsMade(*part.node);
     }
-    if (IsMade(*part.node)) continue;
+    if (IsMade(*part.node) || !takes_keywords) continue;
     for (const NamedType& one : kKeywordTypes) {
       if (part.node->Find(one.name)) by_keyword |= one.types;
     }
@@ -347,7 +347,11 @@ std::vector<std::string> SchemaReader::RequiredOf(const SchemaParts& parts) cons
 
 Result<bool> SchemaReader::Exclude(const SchemaParts& one, const SchemaParts& other) {
   if (one.is_impossible || other.is_impossible) return true;
-  if ((TypesOf(one) & TypesOf(other)) == 0) return true;
+  // Values that are written for one have the types of its keywords; the other may allow them though
+  // its own keywords are for another type.
+  const unsigned types = (TypesOf(one) & TypesOf(other, /*takes_keywords=*/false)) |
+                         (TypesOf(one, /*takes_keywords=*/false) & TypesOf(other));
+  if (types == 0) return true;
   const auto are_apart = [&](const SchemaParts& a, const SchemaParts& b) {
     const auto of_a = LiteralsOf(a), of_b = LiteralsOf(b);
     if (!of_a || !of_b) return false;
@@ -357,7 +361,7 @@ Result<bool> SchemaReader::Exclude(const SchemaParts& one, const SchemaParts& ot
         *of_b, [&](const OrderedJson& value) { return known.contains(ComparedJson(value)); });
   };
   if (are_apart(one, other)) return true;
-  if ((TypesOf(one) & TypesOf(other)) != kObjectType) return false;
+  if (types != kObjectType) return false;
   const std::vector<std::string> of_other = RequiredOf(other);
   for (const std::string& name : RequiredOf(one)) {
     if (std::ranges::find(of_other, name) == of_other.end()) continue;

@@ -78,8 +78,9 @@ class SchemaReader {
   // kInvalidArgument: "KEYWORD MESSAGE, at #/…".
   Status Wrong(const OrderedJson& node, std::string_view keyword, std::string_view message) const;
 
-  // The types that all parts allow. Where none names any, those that their keywords are for.
-  unsigned TypesOf(const SchemaParts& parts) const;
+  // The types that all parts allow. Where none names any, those that their keywords are for;
+  // without `takes_keywords` all then.
+  unsigned TypesOf(const SchemaParts& parts, bool takes_keywords = true) const;
   // The values that const and enum of all parts leave, ascending as texts; nothing: no part has
   // either.
   std::optional<std::vector<OrderedJson>> LiteralsOf(const SchemaParts& parts) const;

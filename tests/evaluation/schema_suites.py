@@ -5,20 +5,20 @@
 
 SCHEMA_TEXTS is the built program (schema_texts.cc). The suites are in the source archives of packages on
 PyPI, which pip fetches into FOLDER if they are not there: the JSON Schema Test Suite in `jsonschema`, and the
-schemas that stand in the tests of `llama-cpp-python`, `llguidance`, `xgrammar`, `outlines-core`, `guidance`
-and `fastjsonschema`. Nothing of the packages is run. `pydantic` has the schemas of the models in
-schema_models.py, which needs that package.
+schemas that stand in the tests of `llama-cpp-python`, `llguidance`, `xgrammar`, `outlines-core` and
+`fastjsonschema`. Nothing of the packages is run. The suite `clients` has
+the schemas of schema_models.py, which needs pydantic, as strict ones.
 
-Each schema is compiled, as a request without `strict` has it. Every value of its tests, or, where a test is
-a program, sixty values that stand in the same file, is looked for in the grammar in any order of members and
-any spelling of numbers. The suite's own verdict decides, else the package `jsonschema`. Then the grammar writes
+Each schema is compiled, as a request without `strict` has it. Every value of its tests, or, where a test is a
+program, of sixty values that stand in the same file, is looked for in the grammar in any order of members and any
+spelling of numbers. The suite's own verdict decides, else the package `jsonschema`. Then the grammar writes
 N texts at random, each of which `jsonschema` must find valid.
 
 The table's columns: schemas that were compiled; of them those with keywords that are not kept, which the
 answer's warning would name; schemas that were refused; values judged right; values accepted though a keyword that
 is named as not kept forbids them; values accepted wrongly, without a warning; valid values that no answer can
-be because of a limit that OPENAI.md states (members that are not named, keywords that imply a type); other valid
-values that no answer can be; random texts, and those that are not valid.
+be because of a limit that OPENAI.md states (members that are not named, keywords that imply a type, formats, digits,
+control characters); other valid values that no answer can be; random texts, and those that are not valid.
 """
 import argparse
 import ast
@@ -35,7 +35,7 @@ import tarfile
 import jsonschema
 
 PACKAGES = {"jsonschema": "json/tests/", "fastjsonschema": "tests/test_", "llama-cpp-python": "vendor/llama.cpp/tests/test-",
-            "llguidance": "parser/tests/", "xgrammar": "tests/python/", "outlines-core": "", "guidance": "tests/"}
+            "llguidance": "parser/tests/", "xgrammar": "tests/python/", "outlines-core": ""}
 DRAFTS = ["draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"]
 
 
@@ -228,6 +228,13 @@ def suite_of_programs(archive, under):
                     yield case_of(f"{name}: schema {number}", schema, values, None, draft)
 
 
+def suite_of_clients():
+    """Compiled as strict ones: the libraries of these clients ask for that."""
+    import schema_models
+    for name, schema in schema_models.schemas():
+        yield {**case_of(name, schema, []), "strict": True}
+
+
 def relaxed(schema):
     """The schema without what OPENAI.md names as limits: it names all types and allows other members, and has no
     formats, because a grammar knows the commonest texts of a format alone."""
@@ -282,7 +289,7 @@ def judge_suite(program, cases, samples, shows):
     count = collections.Counter()
     refused, not_kept = collections.Counter(), collections.Counter()
     slowest = 0
-    requests = [{"schema": one["schema"], "values": one["values"]} for one in cases]
+    requests = [{"schema": one["schema"], "values": one["values"], "strict": one.get("strict", False)} for one in cases]
     results = judged(program, requests, samples=samples)
     lifted = judged(program, [{"schema": relaxed(one["schema"]), "values": one["values"]} for one in cases])
     formats = checker()
@@ -370,6 +377,8 @@ def main():
     for package, under in PACKAGES.items():
         if package != "jsonschema" and wanted(package):
             suites[package] = list(suite_of_programs(fetched(package, asked.sources), under))
+    if wanted("clients"):
+        suites["clients"] = list(suite_of_clients())
     rows = []
     for name, cases in suites.items():
         count, refused, not_kept = judge_suite(asked.program, cases, asked.samples, asked.show)

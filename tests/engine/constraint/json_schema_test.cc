@@ -165,6 +165,10 @@ TEST(JsonSchemaTest, ConditionsAreSaidByOtherKeywords) {
           R"({"oneOf": [{"type": "integer", "minimum": 2}, {"type": "integer", "maximum": 5}]})",
           {"1", "2", "5", "6"}),
       (Texts{"1", "6"}));
+  // The second one allows objects, too, though its keyword is for lists.
+  EXPECT_EQ(Fitting(R"({"oneOf": [{"type": "object", "properties": {"a": {}}}, {"minItems": 1}]})",
+                    {"{}", R"({"a": 1})", "[1]"}),
+            (Texts{"[1]"}));
   for (const std::string_view nothing : {R"({"not": {}})", R"({"not": true})"}) {
     EXPECT_FALSE(CompileJsonSchema(nothing, false).ok()) << nothing;
   }
@@ -216,7 +220,7 @@ TEST(JsonSchemaTest, ListsHaveDifferentItemsAndThoseTheyMustContain) {
   EXPECT_EQ(Fitting(R"({"items": {"enum": ["a", "b"]}, "uniqueItems": true, "minItems": 1})",
                     {"[]", R"(["b", "a"])", R"(["a", "a"])", R"(["b"])"}),
             (Texts{R"(["b", "a"])", R"(["b"])"}));
-  // Of more than seven values, lists have the order of their texts.
+  // More than seven values come in the order of their texts.
   EXPECT_EQ(Fitting(R"({"items": {"enum": [1, 2, 3, 4, 5, 6, 7, 8, 9]}, "uniqueItems": true,
                         "maxItems": 3})",
                     {"[]", "[1, 9]", "[2, 2]", "[9, 1]", "[1, 2, 3]", "[1, 2, 3, 4]"}),
@@ -398,7 +402,7 @@ TEST(PatternTest, LookAheadAtTheBeginningIsOneMoreCondition) {
   EXPECT_FALSE(Accepts(*made, "a..1"));
 }
 
-// What one reader of patterns may find to match must not be in an opposite.
+// An opposite must not have a text in which one reader of patterns finds a match.
 TEST(PatternTest, WidePatternsHaveWhatAnyReaderMatches) {
   const auto narrow = ParsePattern("^\\d$"), wide = ParsePattern("^\\d$", /*is_wide=*/true);
   ASSERT_TRUE(narrow.ok() && wide.ok());
