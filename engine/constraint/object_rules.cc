@@ -69,7 +69,7 @@ class ObjectMaker {
   }
 
   void AddName(const std::string& name) {
-    if (known_.insert(name).second) names_.push_back(name);
+    if (names_.known.insert(name).second) names_.all.push_back(name);
   }
 
   // The members that have a name, in the order of the schema, and those that are required.
@@ -86,18 +86,18 @@ class ObjectMaker {
       is_opened_ |= opens || part.node->Find("additionalProperties");
       is_closed_ |= !is_made && part.node->Find("required");
       const OrderedJson* const names = part.node->Find("propertyNames");
-      if (names) LECTERN_RETURN_IF_ERROR(reader_.Add(*names, name_schemas_));
+      if (names) LECTERN_RETURN_IF_ERROR(reader_.Add(*names, names_.schemas));
     }
-    required_ = reader_.RequiredOf(parts_);
-    for (const std::string& name : required_) AddName(name);
+    names_.required = reader_.RequiredOf(parts_);
+    for (const std::string& name : names_.required) AddName(name);
     if (is_closed_ && !is_opened_) return {};
-    if (name_schemas_.parts.empty()) return {};
-    LECTERN_ASSIGN(const auto listed, ValuesOf(name_schemas_, kMostListedNames, reader_));
+    if (names_.schemas.parts.empty()) return {};
+    LECTERN_ASSIGN(const auto listed, ValuesOf(names_.schemas, kMostListedNames, reader_));
     if (!listed) return {};
     for (const OrderedJson& name : *listed) {
       if (!name.string()) continue;
       AddName(*name.string());
-      listed_.insert(*name.string());
+      names_.listed.insert(*name.string());
     }
     are_listed_ = true;
     return {};
@@ -155,7 +155,7 @@ class ObjectMaker {
 
   // Whether a name fits "propertyNames"; a keyword there that cannot be judged is not kept.
   Result<bool> FitsNames(const std::string& name) {
-    if (are_listed_) return listed_.contains(name);
+    if (are_listed_) return names_.listed.contains(name);
     OrderedJson text;
     text.scalar = name;
     for (const SchemaPart& part : parts_.parts) {
@@ -172,10 +172,10 @@ class ObjectMaker {
   // there are none.
   Result<uint32_t> Others() {
     if (are_listed_) return kNoText;
-    std::vector<std::string_view> texts(names_.begin(), names_.end());
+    std::vector<std::string_view> texts(names_.all.begin(), names_.all.end());
     CharAutomaton all = CharsExcept(texts);
-    if (!name_schemas_.parts.empty() || name_schemas_.is_impossible) {
-      LECTERN_ASSIGN(const CharAutomaton fitting, StringsOf(name_schemas_, reader_));
+    if (!names_.schemas.parts.empty() || names_.schemas.is_impossible) {
+      LECTERN_ASSIGN(const CharAutomaton fitting, StringsOf(names_.schemas, reader_));
       auto both = Intersection(all, fitting, kMostPatternStates);
       if (!both) {
         return Status(Code::kLimitExceeded,
@@ -236,29 +236,31 @@ class ObjectMaker {
   // Which numbers of members the states must tell apart.
   Status ReadCounts(bool has_others) {
     LECTERN_ASSIGN(const auto least, reader_.Count(parts_, "minProperties", true));
-    LECTERN_ASSIGN(most_, reader_.Count(parts_, "maxProperties", false));
-    least_ = least.value_or(0);
+    LECTERN_ASSIGN(counts_.most, reader_.Count(parts_, "maxProperties", false));
+    counts_.least = least.value_or(0);
     for (const SchemaPart& part : parts_.parts) {
       const OrderedJson* const excepted = part.node->Find(kExceptValues);
       const bool excepts_empty =
           excepted && std::ranges::any_of(excepted->items, &OrderedJson::is_object);
-      if (excepts_empty) least_ = std::max<uint32_t>(least_, 1);
+      if (excepts_empty) counts_.least = std::max<uint32_t>(counts_.least, 1);
     }
-    if (least_ > kMostCountedItems) {
+    if (counts_.least > kMostCountedItems) {
       return reader_.Wrong(*parts_.parts[0].node, "minProperties",
                            "must be at most " + std::to_string(kMostCountedItems));
     }
-    if (least_ <= required_.size()) least_ = 0;
-    if (most_ && !has_others && *most_ >= names_.size()) most_.reset();
-    if (most_ && *most_ > kMostCountedItems) most_ = kMostCountedItems;
-    if ((names_.size() + 1) * (most_.value_or(least_) + size_t{1}) <= kMostObjectStates) return {};
+    if (counts_.least <= names_.required.size()) counts_.least = 0;
+    if (counts_.most && !has_others && *counts_.most >= names_.all.size()) counts_.most.reset();
+    if (counts_.most && *counts_.most > kMostCountedItems) counts_.most = kMostCountedItems;
+    if ((names_.all.size() + 1) * (counts_.most.value_or(counts_.least) + size_t{1}) <=
+        kMostObjectStates)
+      return {};
     for (const SchemaPart& part : parts_.parts) {
       for (const std::string_view keyword : {"minProperties", "maxProperties"}) {
         if (part.node->Find(keyword)) LECTERN_RETURN_IF_ERROR(reader_.NotKept(*part.node, keyword));
       }
     }
-    least_ = 0;
-    most_.reset();
+    counts_.least = 0;
+    counts_.most.reset();
     return {};
   }
 
@@ -266,13 +268,14 @@ class ObjectMaker {
   // state for each number of members that were written, up to the one that makes no difference.
   Result<uint32_t> Members(uint32_t others) {
     const uint32_t end = builder_.Literal("}", kRuleEnd);
-    const uint32_t limit = std::max<uint32_t>(most_.value_or(least_), 1);
+    const uint32_t limit = std::max<uint32_t>(counts_.most.value_or(counts_.least), 1);
     const auto behind = [&](const std::vector<uint32_t>& next, uint32_t count) {
-      if (most_ && count >= *most_) return kNoText;
+      if (counts_.most && count >= *counts_.most) return kNoText;
       return next[std::min(count + 1, limit)];
     };
     std::vector<uint32_t> next(limit + 1);
-    for (uint32_t count = 0; count <= limit; ++count) next[count] = count >= least_ ? end : kNoText;
+    for (uint32_t count = 0; count <= limit; ++count)
+      next[count] = count >= counts_.least ? end : kNoText;
     if (others != kNoText) {
       const uint32_t rule = builder_.NewRule();
       builder_.SetRule(rule, others);
@@ -285,9 +288,9 @@ class ObjectMaker {
       }
       next = std::move(loops);
     }
-    const std::set<std::string> required(required_.begin(), required_.end());
-    for (size_t i = names_.size(); i > 0; --i) {
-      const std::string& name = names_[i - 1];
+    const std::set<std::string> required(names_.required.begin(), names_.required.end());
+    for (size_t i = names_.all.size(); i > 0; --i) {
+      const std::string& name = names_.all[i - 1];
       std::vector<std::optional<bool>> matches;
       for (const NamePattern& pattern : patterns_) matches.push_back(Matches(pattern, name));
       SchemaParts member;
@@ -315,12 +318,16 @@ class ObjectMaker {
   SchemaReader& reader_;
   GrammarBuilder& builder_;
   std::vector<NamePattern> patterns_;
-  std::vector<std::string> names_, required_;
-  std::set<std::string> known_, listed_;  // names_, and those that "propertyNames" lists
-  SchemaParts name_schemas_;
+  struct {
+    std::vector<std::string> all, required;  // in the order in which they are written
+    std::set<std::string> known, listed;     // `all`, and those that "propertyNames" lists
+    SchemaParts schemas;                     // of "propertyNames"
+  } names_;
   bool is_closed_ = false, is_opened_ = false, are_listed_ = false;
-  uint32_t least_ = 0;
-  std::optional<uint32_t> most_;
+  struct {
+    uint32_t least = 0;
+    std::optional<uint32_t> most;
+  } counts_;
 };
 
 }  // namespace

@@ -147,8 +147,8 @@ TEST(JsonSchemaTest, ConditionsAreSaidByOtherKeywords) {
                     {"1", "1.5", "1.0", "0.25", "-0.5"}),
             (Texts{"1.5", "0.25"}));
   const std::string_view conditional =
-      R"({"type": "object", "properties": {"country": {"enum": ["US", "CA"]}, "code": {"type": "string"}},
-          "required": ["country", "code"], "if": {"properties": {"country": {"const": "US"}}},
+      R"({"type": "object", "properties": {"country": {"enum": ["US", "CA"]},
+          "code": {"type": "string"}}, "required": ["country", "code"], "if": {"properties": {"country": {"const": "US"}}},
           "then": {"properties": {"code": {"pattern": "^[0-9]{5}$"}}},
           "else": {"properties": {"code": {"pattern": "^[A-Z]$"}}}})";
   EXPECT_EQ(Fitting(conditional,
@@ -245,9 +245,11 @@ TEST(JsonSchemaTest, NumbersAreMultiples) {
 TEST(JsonSchemaTest, ReferencesAreReadAtTheirAddress) {
   const std::string_view schema =
       R"({"$id": "http://example.com/root.json", "type": "object", "properties":
-          {"a": {"$ref": "item.json"}, "b": {"$ref": "#name"}, "c": {"$ref": "item.json#/$defs/deep"},
+          {"a": {"$ref": "item.json"}, "b": {"$ref": "#name"},
+           "c": {"$ref": "item.json#/$defs/deep"},
            "d": {"$dynamicRef": "#name"}},
-          "$defs": {"item": {"$id": "item.json", "type": "integer", "$defs": {"deep": {"type": "null"}}},
+          "$defs": {"item": {"$id": "item.json", "type": "integer",
+                             "$defs": {"deep": {"type": "null"}}},
                     "named": {"$dynamicAnchor": "name", "type": "string"},
                     "value": {"enum": [{"$id": "item.json", "type": "boolean"}]}}})";
   EXPECT_EQ(Fitting(schema, {R"({"a": 1})", R"({"b": "x"})", R"({"c": null})", R"({"d": "x"})",
