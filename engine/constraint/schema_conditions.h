@@ -20,7 +20,10 @@ inline constexpr std::string_view kMadeMark = "\x01made";  // true: it was made 
 // true: an opposite. Its members and items are conditions that are not evaluated, as the standard
 // says of "not".
 inline constexpr std::string_view kOppositeMark = "\x01opposite";
-inline constexpr std::string_view kExceptValues = "\x01except";    // a list of values that are none
+// A list of values that are none.
+inline constexpr std::string_view kExceptValues =
+    "\x01"
+    "except";
 inline constexpr std::string_view kExceptPattern = "\x01pattern";  // texts without a match
 inline constexpr std::string_view kMadeFraction =
     "\x01"
