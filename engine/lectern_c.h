@@ -594,17 +594,17 @@ typedef struct lectern_ask_options {
    * is not where it gives it less. 1: where decoding comes to it. 0: the model's threshold. */
   double refuse_at;
   /* A JSON schema, as JSON text: the answer is JSON that fits it, on one line, with members in the
-   * order of the schema. Type, enum, const, properties, required, items, counts, patterns, bounds
-   * of numbers, anyOf, oneOf, allOf and $ref within the schema are kept, and so are the commonest
-   * formats; other keywords get the warning "schema_not_kept", with `strict_schema` they are
-   * LECTERN_INVALID_ARGUMENT. {"type": "object"} is any object. An answer that max_tokens cut has
-   * finish reason "length" and is no whole JSON. A model that thinks does so before. The model's
-   * sentence for "the document does not say" is never the answer; the warning "refusal_likely" says
-   * where it would have been. A model that was taught plain answers alone is asked for each value
-   * of an object by itself, by its description or the words of its key, and numbers, dates,
-   * booleans and choices are read out of its plain answers; where it would rather say that
-   * sentence, the value is null or left out, if it may be. In a document in parts, and in a
-   * collection, each value chooses the parts or documents that are asked for it. Empty: any text.
+   * order of the schema. The keywords of JSON Schema are kept, and so are the commonest formats and
+   * $ref within the schema; one that cannot be kept, such as "uniqueItems" of any texts, gets the
+   * warning "schema_not_kept", with `strict_schema` it is LECTERN_INVALID_ARGUMENT. {"type":
+   * "object"} is any object. An answer that max_tokens cut has finish reason "length" and is no
+   * whole JSON. A model that thinks does so before. The model's sentence for "the document does not
+   * say" is never the answer; the warning "refusal_likely" says where it would have been. A model
+   * that was taught plain answers alone is asked for each value of an object by itself, by its
+   * description or the words of its key, and numbers, dates, booleans and choices are read out of
+   * its plain answers; where it would rather say that sentence, the value is null or left out, if
+   * it may be. In a document in parts, and in a collection, each value chooses the parts or
+   * documents that are asked for it. Empty: any text.
    */
   const char* json_schema;
   size_t json_schema_len;

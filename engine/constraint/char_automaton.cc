@@ -10,6 +10,8 @@ namespace lectern {
 namespace {
 
 constexpr uint32_t kLastChar = 0x10FFFF;
+// States that are looked at for one Determined; some tenths of a second.
+constexpr uint64_t kMostSetWork = 10'000'000;
 
 // Characters that are written with a backslash, and the letter behind it.
 constexpr std::pair<uint8_t, char> kEscapes[] = {{'\b', 'b'}, {'\t', 't'}, {'\n', 'n'}, {'\f', 'f'},
@@ -217,6 +219,235 @@ std::optional<CharAutomaton> Intersection(const CharAutomaton& a, const CharAuto
     state.edges = std::move(made.edges), state.empty = std::move(made.empty);
   }
   return both;
+}
+
+CharAutomaton Union(const CharAutomaton& a, const CharAutomaton& b) {
+  CharAutomaton both = a;
+  const auto moved = static_cast<uint32_t>(both.states.size());
+  for (CharAutomaton::State state : b.states) {
+    for (auto& edge : state.edges) edge.next += moved;
+    for (uint32_t& next : state.empty) next += moved;
+    both.Add(std::move(state));
+  }
+  both.begin = both.Add({.empty = {a.begin, b.begin + moved}});
+  return both;
+}
+
+CharAutomaton CharsOf(const std::vector<std::string>& texts) {
+  CharAutomaton chars;
+  std::vector<uint32_t> begins;
+  for (const std::string& text : texts) {
+    uint32_t at = chars.Add({});
+    begins.push_back(at);
+    for (size_t i = 0, length = 0; i < text.size(); i += length) {
+      const uint32_t c = DecodeChar(text, i, &length);
+      const uint32_t next = chars.Add({});
+      chars.states[at].edges = {{{{c, c}}, next}};
+      at = next;
+    }
+    chars.states[at].accepts = true;
+  }
+  chars.begin = chars.Add({.empty = std::move(begins)});
+  return chars;
+}
+
+namespace {
+
+// Sets of states of one automaton.
+class StateSets {
+ public:
+  explicit StateSets(const CharAutomaton& automaton)
+      : automaton_(automaton), marks_(automaton.states.size()) {}
+
+  // With the states that these reach without a character; ascending.
+  std::vector<uint32_t> WithEmptySteps(const std::vector<uint32_t>& states) {
+    std::vector<uint32_t> all;
+    ++mark_;
+    const auto add = [&](uint32_t state) {
+      ++work_;
+      if (marks_[state] == mark_) return;
+      marks_[state] = mark_;
+      all.push_back(state);
+    };
+    for (const uint32_t state : states) add(state);
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const uint32_t next : automaton_.states[all[i]].empty) add(next);
+    }
+    std::ranges::sort(all);
+    return all;
+  }
+
+  // Those that a character leads to.
+  std::vector<uint32_t> Behind(const std::vector<uint32_t>& states, uint32_t c) {
+    std::vector<uint32_t> next;
+    ++mark_;
+    for (const uint32_t state : states) {
+      for (const auto& edge : automaton_.states[state].edges) {
+        ++work_;
+        if (marks_[edge.next] == mark_ || !Has(edge.chars, c)) continue;
+        marks_[edge.next] = mark_;
+        next.push_back(edge.next);
+      }
+    }
+    return WithEmptySteps(next);
+  }
+  // States that were looked at.
+  uint64_t work() const { return work_; }
+
+ private:
+  const CharAutomaton& automaton_;
+  std::vector<uint32_t> marks_;  // [states]: `mark_` where the set that is made has the state
+  uint32_t mark_ = 0;
+  uint64_t work_ = 0;
+};
+
+bool AnyAccepts(const CharAutomaton& automaton, const std::vector<uint32_t>& states) {
+  return std::ranges::any_of(states,
+                             [&](uint32_t state) { return automaton.states[state].accepts; });
+}
+
+}  // namespace
+
+// Sets of states that can be reached at once become one state each (Rabin and Scott 1959).
+std::optional<CharAutomaton> Determined(const CharAutomaton& automaton, size_t most_states) {
+  CharAutomaton made;
+  StateSets sets(automaton);
+  std::map<std::vector<uint32_t>, uint32_t> known;
+  std::vector<std::map<std::vector<uint32_t>, uint32_t>::const_iterator> waiting;
+  const auto state_of = [&](std::vector<uint32_t> states) {
+    const auto [at, is_new] =
+        known.try_emplace(std::move(states), static_cast<uint32_t>(made.states.size()));
+    if (is_new) {
+      made.Add({.accepts = AnyAccepts(automaton, at->first)});
+      waiting.push_back(at);
+    }
+    return at->second;
+  };
+  made.begin = state_of(sets.WithEmptySteps({automaton.begin}));
+  while (!waiting.empty()) {
+    const auto& [states, from] = *waiting.back();
+    waiting.pop_back();
+    // Between two of these places all characters lead to the same states.
+    std::vector<uint32_t> places = {0};
+    for (const uint32_t state : states) {
+      for (const auto& edge : automaton.states[state].edges) {
+        for (const auto& [first, last] : edge.chars) {
+          places.push_back(first);
+          places.push_back(last + 1);
+        }
+      }
+    }
+    std::ranges::sort(places);
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    std::map<std::vector<uint32_t>, CharSet> steps;
+    for (size_t i = 0; i < places.size() && places[i] <= kLastChar; ++i) {
+      const uint32_t last = i + 1 < places.size() ? places[i + 1] - 1 : kLastChar;
+      const CharSet chars = Intersection(CharSet{{places[i], last}}, StringChars());
+      if (chars.empty()) continue;
+      CharSet& all = steps[sets.Behind(states, chars[0].first)];
+      all.insert(all.end(), chars.begin(), chars.end());
+    }
+    for (auto& [next, chars] : steps) {
+      const uint32_t to = state_of(next);
+      made.states[from].edges.push_back({Normalized(std::move(chars)), to});
+    }
+    if (made.states.size() > most_states || sets.work() > kMostSetWork) return std::nullopt;
+  }
+  return made;
+}
+
+std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t most_states) {
+  auto made = Determined(automaton, most_states);
+  if (!made) return made;
+  for (uint32_t i = 1; i < made->states.size(); ++i) {
+    CharAutomaton::State& state = made->states[i];
+    state.accepts = !state.accepts;
+    const bool goes_on = state.edges.size() == 1 && state.edges[0].next == i && state.accepts;
+    if (goes_on) state.room = kAnyRoom;
+  }
+  return made;
+}
+
+bool Accepts(const CharAutomaton& automaton, std::string_view text) {
+  StateSets sets(automaton);
+  std::vector<uint32_t> states = sets.WithEmptySteps({automaton.begin});
+  for (size_t at = 0, length = 0; at < text.size() && !states.empty(); at += length) {
+    states = sets.Behind(states, DecodeChar(text, at, &length));
+  }
+  return AnyAccepts(automaton, states);
+}
+
+bool IsEmpty(const CharAutomaton& automaton) {
+  std::vector<bool> has(automaton.states.size());
+  std::vector<uint32_t> waiting = {automaton.begin};
+  has[automaton.begin] = true;
+  while (!waiting.empty()) {
+    const CharAutomaton::State& state = automaton.states[waiting.back()];
+    waiting.pop_back();
+    if (state.accepts) return false;
+    const auto add = [&](uint32_t next) {
+      if (!has[next]) has[next] = true, waiting.push_back(next);
+    };
+    for (const auto& edge : state.edges) {
+      if (!edge.chars.empty()) add(edge.next);
+    }
+    for (const uint32_t next : state.empty) add(next);
+  }
+  return true;
+}
+
+TextLengths LengthsOf(const CharAutomaton& automaton) {
+  constexpr uint32_t kNone = ~uint32_t{0};
+  const size_t count = automaton.states.size();
+  // Steps from the end of texts to their beginning, each once for every way: of the steps that lead
+  // out of a state, those whose end was done.
+  std::vector<uint32_t> least(count, kNone), most(count), waits(count);
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> before(count);  // state, characters
+  for (uint32_t i = 0; i < count; ++i) {
+    for (const auto& edge : automaton.states[i].edges) {
+      if (edge.chars.empty()) continue;
+      before[edge.next].emplace_back(i, 1);
+      ++waits[i];
+    }
+    for (const uint32_t next : automaton.states[i].empty) {
+      before[next].emplace_back(i, 0);
+      ++waits[i];
+    }
+    if (automaton.states[i].accepts) least[i] = 0;
+  }
+  std::vector<uint32_t> done;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (waits[i] == 0) done.push_back(i);
+  }
+  // Longest texts: states whose steps all lead to done states; those in circles are never done.
+  std::vector<bool> is_done(count);
+  while (!done.empty()) {
+    const uint32_t state = done.back();
+    done.pop_back();
+    is_done[state] = true;
+    for (const auto& [from, chars] : before[state]) {
+      if (least[state] != kNone) {
+        most[from] = std::max(most[from], most[state] + chars);
+        least[from] = std::min(least[from], least[state] + chars);
+      }
+      if (--waits[from] == 0) done.push_back(from);
+    }
+  }
+  // Shortest texts, also through circles.
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    for (uint32_t state = 0; state < count; ++state) {
+      if (least[state] == kNone) continue;
+      for (const auto& [from, chars] : before[state]) {
+        if (least[state] + chars >= least[from]) continue;
+        least[from] = least[state] + chars;
+        is_changed = true;
+      }
+    }
+  }
+  TextLengths lengths = {.least = least[automaton.begin], .most = {}};
+  if (is_done[automaton.begin]) lengths.most = most[automaton.begin];
+  return lengths;
 }
 
 uint32_t AddAutomaton(const CharAutomaton& automaton, Writing writing, uint32_t next,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -51,6 +52,26 @@ CharAutomaton CharsExcept(const std::vector<std::string_view>& texts);
 // The texts of both; nothing: it would need more than `most_states`.
 std::optional<CharAutomaton> Intersection(const CharAutomaton& a, const CharAutomaton& b,
                                           size_t most_states);
+
+// The texts of at least one.
+CharAutomaton Union(const CharAutomaton& a, const CharAutomaton& b);
+// These texts, which are valid UTF-8.
+CharAutomaton CharsOf(const std::vector<std::string>& texts);
+// The same texts, with one state at a time and no step that reads nothing; nothing: it would need
+// more than `most_states`.
+std::optional<CharAutomaton> Determined(const CharAutomaton& automaton, size_t most_states);
+// All texts but those of the automaton; nothing: it would need more than `most_states`.
+std::optional<CharAutomaton> Complement(const CharAutomaton& automaton, size_t most_states);
+bool Accepts(const CharAutomaton& automaton, std::string_view text);
+// Whether there is no text at all.
+bool IsEmpty(const CharAutomaton& automaton);
+// Characters of the shortest and the longest text; no `most`: there is no longest one, or it was
+// not found, because states lead to each other without a character.
+struct TextLengths {
+  uint32_t least = 0;
+  std::optional<uint32_t> most;
+};
+TextLengths LengthsOf(const CharAutomaton& automaton);
 
 // How characters are written. kJson: as in a JSON string, each in one way: as it is, or, where JSON
 // demands that, as a short escape. kPlain: as they are; ASCII alone.

@@ -14,8 +14,6 @@ namespace lectern {
 
 // The largest text of a schema, in bytes.
 inline constexpr size_t kMostSchemaBytes = size_t{1} << 20;
-// Longer strings and lists are not written, whatever "maxLength" and "maxItems" allow.
-inline constexpr uint32_t kMostCountedChars = 2000, kMostCountedItems = 1000;
 
 struct JsonGrammar {
   Grammar grammar;
@@ -30,18 +28,28 @@ struct JsonGrammar {
 //  - it stands on one line, as Python's json.dumps writes it, with a blank behind colons and commas
 //    alone, and characters outside of ASCII as they are, so that an answer cannot be filled with
 //    white space;
-//  - members come in the order of the schema's properties; an object with properties has no others
-//    unless additionalProperties says so;
+//  - members come in the order of the schema's properties; an object with properties, required
+//    members or patterns of names has no others unless additionalProperties or
+//    unevaluatedProperties says so;
 //  - a schema without a type, but with keywords for one, has values of that type;
-//  - whole numbers have at most 15 digits; strings whose length is limited have at most
-//    kMostCountedChars characters, lists kMostCountedItems items.
+//  - whole numbers have at most 15 digits, fractions at most 12 between bounds; strings whose
+//  length
+//    is limited have at most kMostCountedChars characters, lists kMostCountedItems items
+//    (schema_rules.h); a string with a pattern and a long maxLength may be cut down to a shorter
+//    one;
+//  - formats and patterns have the texts on which all readers agree (string_formats.h, pattern.h);
+//  - lists of different items (uniqueItems) have more than seven values in one order alone.
 //
-// Kept are: type, enum, const, anyOf, oneOf (whose alternatives must exclude each other by type,
-// by a constant member or by their values, else "oneOf" is not kept), allOf, $ref within the
-// schema, $defs, nullable; properties, required, additionalProperties, minProperties and
-// maxProperties where they can be; items, prefixItems, minItems, maxItems; pattern (pattern.h),
-// minLength, maxLength, the formats date, time, date-time, duration, email, hostname, ipv4, uuid
-// and uri; minimum, maximum and their exclusive forms. Annotations are passed over.
+// All keywords of JSON Schema 2020-12 and of draft 4 to 2019-09 are kept, annotations and
+// "content…" passed over, but for these, which go to `not_kept` by their name:
+//
+//  - uniqueItems, unless the items are few named values, or there is one at most;
+//  - not, if, dependent…, and oneOf whose alternatives overlap, where the opposite of a schema
+//    cannot be said (schema_conditions.h) or multiplies the rules too much;
+//  - a second "contains" of one list; multiples of large numbers; counts of members in large
+//  objects;
+//  - patterns that are not regular, formats that are not known and come without a pattern;
+//  - $dynamicRef and $recursiveRef whose target depends on the way that led there.
 //
 // `is_strict`: a keyword that cannot be kept is an error, else it goes to `not_kept`.
 //

@@ -82,4 +82,21 @@ std::string DumpOrdered(const OrderedJson& value) {
   return text + (value.is_object() ? '}' : ']');
 }
 
+std::string ComparedJson(const OrderedJson& value) {
+  if (value.kind == OrderedJson::Kind::kScalar) {
+    const bool is_number = !value.string() && value.scalar.number();
+    const auto whole = is_number ? value.scalar.integer() : std::nullopt;
+    return whole ? std::to_string(*whole) : value.scalar.Dump();
+  }
+  std::string text(1, value.is_object() ? '{' : '[');
+  for (const OrderedJson& item : value.items) text += ComparedJson(item) + ",";
+  std::vector<std::string> members;
+  for (const auto& [key, member] : value.members) {
+    members.push_back(QuotedJson(key) + ":" + ComparedJson(member) + ",");
+  }
+  std::ranges::sort(members);
+  for (const std::string& member : members) text += member;
+  return text + (value.is_object() ? '}' : ']');
+}
+
 }  // namespace lectern

@@ -44,6 +44,9 @@ Result<OrderedJson> ParseOrderedJson(std::string_view text, const JsonLimits& li
 // Writes the value on one line as Python's json.dumps does, `{"a": 1, "b": [true, null]}`, but for
 // characters outside of ASCII, which stay as they are. Answers are written in this form.
 std::string DumpOrdered(const OrderedJson& value);
+// Writes the value in the same way for all values that JSON schemas find equal: 1 and 1.0, and
+// objects with the same members in another order.
+std::string ComparedJson(const OrderedJson& value);
 // A string in its quotes.
 std::string QuotedJson(std::string_view text);
 

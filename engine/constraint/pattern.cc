@@ -1,6 +1,6 @@
 #include "engine/constraint/pattern.h"
 
-#include <memory>
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -14,30 +14,47 @@ constexpr uint32_t kMostCount = 10000;
 
 // A part of an expression.
 struct Part {
-  enum class Kind { kChars, kSequence, kChoice, kRepeat, kBegin, kEnd };
+  enum class Kind { kChars, kSequence, kChoice, kRepeat, kBegin, kEnd, kAhead, kNotAhead };
   Kind kind = Kind::kSequence;
   CharSet chars = {};
-  std::vector<Part> parts = {};  // of a sequence or choice; of kRepeat the one
+  std::vector<Part> parts = {};  // of a sequence or choice; of kRepeat and look-ahead the one
   uint32_t least = 0;
   std::optional<uint32_t> most = {};  // of kRepeat; nothing: without an end
 };
 using Kind = Part::Kind;
 
-CharSet Digits() { return {{'0', '9'}}; }
-CharSet WordChars() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
-CharSet Spaces() { return {{'\t', '\r'}, {' ', ' '}}; }
-// The opposites have ASCII's characters and, of others, letters that are neither digits nor white
-// space anywhere; \W has none, because Python counts them as \w.
-CharSet Opposite(const CharSet& of, bool has_letters) {
-  CharSet chars = Intersection(Complement(of), {{0, 0x7E}});
+bool IsLookAhead(const Part& part) {
+  return part.kind == Kind::kAhead || part.kind == Kind::kNotAhead;
+}
+
+// Where ECMAScript and Python read a class differently, the narrow sets have the characters that
+// both find in it, the wide ones all that either does. Neither agrees with ASCII beyond it.
+CharSet WithMore(CharSet set, bool is_wide) {
+  if (is_wide) set.emplace_back(0x80, 0x10FFFF);
+  return set;
+}
+CharSet Digits(bool is_wide) { return WithMore({{'0', '9'}}, is_wide); }
+CharSet WordChars(bool is_wide) {
+  return WithMore({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, is_wide);
+}
+CharSet Spaces(bool is_wide) {
+  // Python has the four separators 0x1C to 0x1F, too.
+  return is_wide ? CharSet{{'\t', '\r'}, {0x1C, ' '}, {0x80, 0x10FFFF}}
+                 : CharSet{{'\t', '\r'}, {' ', ' '}};
+}
+// The narrow opposites have ASCII's characters and, of others, letters that are neither digits nor
+// white space anywhere; \W has none, because Python counts them as \w.
+CharSet Opposite(const CharSet& wide, const CharSet& narrow, bool has_letters, bool is_wide) {
+  if (is_wide) return Complement(narrow);
+  CharSet chars = Intersection(Complement(wide), {{0, 0x7E}});
   if (has_letters) chars.insert(chars.end(), {{0xC0, 0x24F}, {0x4E00, 0x9FA5}});
-  return chars;
+  return Normalized(std::move(chars));
 }
 CharSet AnyButNewline() { return Complement({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}); }
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, bool is_wide) : text_(text), is_wide_(is_wide) {}
 
   Result<Part> Parse() {
     LECTERN_ASSIGN(Part choice, Choice());
@@ -96,6 +113,7 @@ class Parser {
         break;
       }
       if (part.kind == Kind::kBegin || part.kind == Kind::kEnd) return Wrong("a counted anchor");
+      if (IsLookAhead(part)) return Wrong("a counted look-ahead");
       if (repeat.least > kMostCount || repeat.most.value_or(0) > kMostCount) {
         return Wrong("a count above 10,000");
       }
@@ -133,9 +151,16 @@ class Parser {
   Result<Part> One() {
     if (Take('(')) return Group();
     if (Take('[')) return Class();
-    if (Take('.')) return Part{.kind = Kind::kChars, .chars = AnyButNewline()};
+    if (Take('.')) {
+      // Python's has all but \n.
+      return Part{.kind = Kind::kChars,
+                  .chars = is_wide_ ? Complement({{'\n', '\n'}}) : AnyButNewline()};
+    }
     if (Take('^')) return Part{.kind = Kind::kBegin};
-    if (Take('$')) return Part{.kind = Kind::kEnd};
+    // Python's $ stands before a newline at the end, too.
+    if (Take('$')) {
+      return Part{.kind = Kind::kEnd, .chars = is_wide_ ? CharSet{{'\n', '\n'}} : CharSet()};
+    }
     if (Peek() == '*' || Peek() == '+' || Peek() == '?') return Wrong("a count of nothing");
     if (Take('\\')) {
       LECTERN_ASSIGN(CharSet chars, Escape(/*is_in_class=*/false));
@@ -146,6 +171,17 @@ class Parser {
   }
 
   Result<Part> Group() {
+    if (text_.substr(at_).starts_with("?=") || text_.substr(at_).starts_with("?!")) {
+      Part ahead = {.kind = text_[at_ + 1] == '=' ? Kind::kAhead : Kind::kNotAhead};
+      at_ += 2;
+      const bool is_opposite = ahead.kind == Kind::kNotAhead;
+      is_wide_ ^= is_opposite;
+      LECTERN_ASSIGN(Part inside, Choice());
+      is_wide_ ^= is_opposite;
+      if (!Take(')')) return Wrong("an unmatched (");
+      ahead.parts.push_back(std::move(inside));
+      return ahead;
+    }
     if (Take('?')) {
       const bool is_named = Peek() == '<' || text_.substr(at_).starts_with("P<");
       if (is_named) {
@@ -155,7 +191,7 @@ class Parser {
         if (end == text_.npos) return Wrong("a group whose name has no end");
         at_ = end + 1;
       } else if (!Take(':')) {
-        return Wrong(Peek() == '=' || Peek() == '!' ? "look-ahead" : "a group of an unknown kind");
+        return Wrong("a group of an unknown kind");
       }
     }
     LECTERN_ASSIGN(Part inside, Choice());
@@ -186,17 +222,17 @@ class Parser {
     const auto one = [](uint32_t only) { return CharSet{{only, only}}; };
     switch (c) {
       case 'd':
-        return Digits();
+        return Digits(is_wide_);
       case 'D':
-        return Opposite(Digits(), true);
+        return Opposite(Digits(true), Digits(false), true, is_wide_);
       case 'w':
-        return WordChars();
+        return WordChars(is_wide_);
       case 'W':
-        return Opposite(WordChars(), false);
+        return Opposite(WordChars(true), WordChars(false), false, is_wide_);
       case 's':
-        return Spaces();
+        return Spaces(is_wide_);
       case 'S':
-        return Opposite(Spaces(), true);
+        return Opposite(Spaces(true), Spaces(false), true, is_wide_);
       case 'n':
         return one('\n');
       case 'r':
@@ -226,8 +262,9 @@ class Parser {
   }
 
   Result<Part> Class() {
+    // The opposite of a wide set is narrow.
     const bool is_opposite = Take('^');
-    has_ascii_class_ = has_opposite_ = false;
+    is_wide_ ^= is_opposite;
     CharSet chars;
     for (bool is_first = true; is_first || Peek() != ']'; is_first = false) {
       if (IsAtEnd()) return Wrong("an unmatched [");
@@ -246,34 +283,20 @@ class Parser {
       chars.emplace_back(low[0].first, high[0].first);
     }
     ++at_;
-    // The opposites leave characters out, which their opposite must not have.
-    if (is_opposite && has_opposite_) return Wrong("\\D, \\W or \\S in a class that begins with ^");
+    is_wide_ ^= is_opposite;
     chars = Normalized(std::move(chars));
-    return Part{.kind = Kind::kChars, .chars = is_opposite ? Opposite(chars) : chars};
-  }
-
-  // A class with \d, \w or \s in it is ASCII's, so its opposite leaves out what Unicode adds.
-  CharSet Opposite(const CharSet& chars) const {
-    return has_ascii_class_ ? lectern::Opposite(chars, false) : Complement(chars);
-  }
-  static CharSet Opposite(const CharSet& chars, bool has_letters) {
-    return lectern::Opposite(chars, has_letters);
+    return Part{.kind = Kind::kChars, .chars = is_opposite ? Complement(chars) : chars};
   }
 
   Result<CharSet> ClassChar() {
-    if (Take('\\')) {
-      const char kind = Peek();
-      has_ascii_class_ |= kind == 'd' || kind == 'w' || kind == 's';
-      has_opposite_ |= kind == 'D' || kind == 'W' || kind == 'S';
-      return Escape(/*is_in_class=*/true);
-    }
+    if (Take('\\')) return Escape(/*is_in_class=*/true);
     const uint32_t c = TakeChar();
     return CharSet{{c, c}};
   }
 
   const std::string_view text_;
   size_t at_ = 0, depth_ = 0;
-  bool has_ascii_class_ = false, has_opposite_ = false;  // the class that is read
+  bool is_wide_;
 };
 
 // Turns parts into states, from the end to the beginning.
@@ -299,6 +322,8 @@ class Maker {
         return Repeat(part, next);
       case Kind::kBegin:
       case Kind::kEnd:
+      case Kind::kAhead:
+      case Kind::kNotAhead:
         break;  // IsPlain has refused them
     }
     return 0;
@@ -337,62 +362,109 @@ class Maker {
   }
 };
 
-// Whether a part has no anchor.
+// Whether a part has neither an anchor nor look-ahead.
 bool IsPlain(const Part& part) {
-  if (part.kind == Kind::kBegin || part.kind == Kind::kEnd) return false;
-  for (const Part& one : part.parts) {
-    if (!IsPlain(one)) return false;
-  }
-  return true;
+  if (part.kind == Kind::kBegin || part.kind == Kind::kEnd || IsLookAhead(part)) return false;
+  return std::ranges::all_of(part.parts, IsPlain);
 }
 
-// Makes the alternatives of a whole pattern, each with all that may stand before and behind it.
-// False: an anchor stands inside.
-bool MakeSearch(const Part& part, uint32_t end, Maker& maker, std::vector<uint32_t>& begins) {
-  if (part.kind == Kind::kChoice) {
-    for (const Part& one : part.parts) {
-      if (!MakeSearch(one, end, maker, begins)) return false;
+// Makes the automaton of a whole pattern: of each of its alternatives, with all that may stand
+// before and behind it.
+class Search {
+ public:
+  Result<CharAutomaton> Make(const Part& part, bool is_at_begin) {
+    end_ = maker_.automaton.Add({.empty = {}, .accepts = true});
+    LECTERN_RETURN_IF_ERROR(Add(part, is_at_begin));
+    if (maker_.is_full()) return TooLarge();
+    CharAutomaton all = std::move(maker_.automaton);
+    all.begin = all.Add({.empty = std::move(begins_)});
+    for (const CharAutomaton& other : others_) {
+      all = Union(all, other);
+      if (all.states.size() > kMostPatternStates) return TooLarge();
     }
-    return true;
+    return all;
   }
-  if (part.kind == Kind::kSequence && part.parts.size() == 1 &&
-      part.parts[0].kind == Kind::kChoice) {
-    return MakeSearch(part.parts[0], end, maker, begins);
+
+ private:
+  static Status TooLarge() {
+    return {Code::kLimitExceeded, "is too large: its counts make more than " +
+                                      std::to_string(kMostPatternStates) + " states"};
   }
-  Part rest = part;
-  std::vector<Part>& parts = rest.parts;
-  bool is_at_begin = false, is_at_end = false;
-  while (!parts.empty() && parts.front().kind == Kind::kBegin) {
-    parts.erase(parts.begin());
-    is_at_begin = true;
+
+  static Status Wide() {
+    return {Code::kInvalidArgument, "cannot be kept: its look-ahead needs too many states"};
   }
-  while (!parts.empty() && parts.back().kind == Kind::kEnd) {
-    parts.pop_back();
-    is_at_end = true;
+
+  Status Add(const Part& part, bool is_at_begin) {
+    if (part.kind == Kind::kChoice) {
+      for (const Part& one : part.parts) LECTERN_RETURN_IF_ERROR(Add(one, is_at_begin));
+      return {};
+    }
+    if (part.kind == Kind::kSequence && part.parts.size() == 1 &&
+        part.parts[0].kind == Kind::kChoice) {
+      return Add(part.parts[0], is_at_begin);
+    }
+    Part rest = part;
+    std::vector<Part>& parts = rest.parts;
+    std::vector<Part> aheads;
+    bool is_at_end = false, has_newline = false;
+    while (!parts.empty() && (parts.front().kind == Kind::kBegin || IsLookAhead(parts.front()))) {
+      is_at_begin |= parts.front().kind == Kind::kBegin;
+      if (IsLookAhead(parts.front())) aheads.push_back(std::move(parts.front()));
+      parts.erase(parts.begin());
+    }
+    if (!aheads.empty()) {
+      // Look-ahead at the beginning of the text is one more condition for all of it.
+      if (!is_at_begin) {
+        return {Code::kInvalidArgument, "cannot be kept: it has look-ahead behind its beginning"};
+      }
+      return AddWithAheads(std::move(rest), aheads);
+    }
+    while (!parts.empty() && parts.back().kind == Kind::kEnd) {
+      has_newline |= !parts.back().chars.empty();
+      parts.pop_back();
+      is_at_end = true;
+    }
+    if (!IsPlain(rest)) {
+      return {Code::kInvalidArgument, "cannot be kept: it has an anchor or look-ahead inside"};
+    }
+    uint32_t next = is_at_end ? end_ : maker_.Any(end_);
+    if (has_newline) {
+      next = maker_.automaton.Add({.edges = {{{{'\n', '\n'}}, next}}, .empty = {next}});
+    }
+    next = maker_.Make(rest, next);
+    begins_.push_back(is_at_begin ? next : maker_.Any(next));
+    return {};
   }
-  if (!IsPlain(rest)) return false;
-  uint32_t next = is_at_end ? end : maker.Any(end);
-  next = maker.Make(rest, next);
-  begins.push_back(is_at_begin ? next : maker.Any(next));
-  return true;
-}
+
+  Status AddWithAheads(Part rest, const std::vector<Part>& aheads) {
+    LECTERN_ASSIGN(CharAutomaton all, Search().Make(rest, true));
+    for (const Part& ahead : aheads) {
+      LECTERN_ASSIGN(CharAutomaton one, Search().Make(ahead.parts[0], true));
+      if (ahead.kind == Kind::kNotAhead) {
+        auto opposite = Complement(one, kMostOppositeStates);
+        if (!opposite) return Wide();
+        one = *std::move(opposite);
+      }
+      auto both = Intersection(all, one, kMostPatternStates);
+      if (!both) return Wide();
+      all = *std::move(both);
+    }
+    others_.push_back(std::move(all));
+    return {};
+  }
+
+  Maker maker_;
+  uint32_t end_ = 0;
+  std::vector<uint32_t> begins_;
+  std::vector<CharAutomaton> others_;
+};
 
 }  // namespace
 
-Result<CharAutomaton> ParsePattern(std::string_view pattern) {
-  LECTERN_ASSIGN(const Part part, Parser(pattern).Parse());
-  Maker maker;
-  const uint32_t end = maker.automaton.Add({.empty = {}, .accepts = true});
-  std::vector<uint32_t> begins;
-  if (!MakeSearch(part, end, maker, begins)) {
-    return Status(Code::kInvalidArgument, "cannot be kept: it has an anchor inside");
-  }
-  if (maker.is_full()) {
-    return Status(Code::kLimitExceeded, "is too large: its counts make more than " +
-                                            std::to_string(kMostPatternStates) + " states");
-  }
-  maker.automaton.begin = maker.automaton.Add({.empty = std::move(begins)});
-  return std::move(maker.automaton);
+Result<CharAutomaton> ParsePattern(std::string_view pattern, bool is_wide) {
+  LECTERN_ASSIGN(const Part part, Parser(pattern, is_wide).Parse());
+  return Search().Make(part, false);
 }
 
 }  // namespace lectern

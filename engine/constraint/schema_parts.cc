@@ -15,7 +15,7 @@ struct NamedType {
 constexpr NamedType kTypes[] = {{"object", kObjectType},   {"array", kArrayType},
                                 {"string", kStringType},   {"number", kNumberType},
                                 {"integer", kIntegerType}, {"boolean", kBooleanType},
-                                {"null", kNullType}};
+                                {"null", kNullType},       {kMadeFraction, kFractionType}};
 
 // Keywords that are for values of one type.
 constexpr NamedType kKeywordTypes[] = {{"properties", kObjectType},
@@ -29,6 +29,10 @@ constexpr NamedType kKeywordTypes[] = {{"properties", kObjectType},
                                        {"prefixItems", kArrayType},
                                        {"minItems", kArrayType},
                                        {"maxItems", kArrayType},
+                                       {"uniqueItems", kArrayType},
+                                       {"contains", kArrayType},
+                                       {"unevaluatedItems", kArrayType},
+                                       {"unevaluatedProperties", kObjectType},
                                        {"pattern", kStringType},
                                        {"format", kStringType},
                                        {"minLength", kStringType},
@@ -36,125 +40,15 @@ constexpr NamedType kKeywordTypes[] = {{"properties", kObjectType},
                                        {"minimum", kNumberType},
                                        {"maximum", kNumberType},
                                        {"exclusiveMinimum", kNumberType},
-                                       {"exclusiveMaximum", kNumberType}};
-
-constexpr std::string_view kNotKept[] = {"not",
-                                         "if",
-                                         "dependentRequired",
-                                         "dependentSchemas",
-                                         "dependencies",
-                                         "propertyNames",
-                                         "patternProperties",
-                                         "unevaluatedItems",
-                                         "uniqueItems",
-                                         "contains",
-                                         "multipleOf",
-                                         "$dynamicRef",
-                                         "$recursiveRef",
-                                         "unevaluatedProperties"};
-
-// Whether a keyword with this value demands nothing.
-bool DemandsNothing(std::string_view keyword, const OrderedJson& value) {
-  if (value.is_object()) return value.members.empty();
-  if (value.is_array()) return value.items.empty();
-  if (keyword == "unevaluatedProperties") return value.boolean() != nullptr;  // as additional…
-  if (keyword == "multipleOf") return false;
-  return value.scalar.is_null() ||
-         (value.boolean() &&
-          (keyword == "uniqueItems" || keyword == "not" ? !*value.boolean() : *value.boolean()));
-}
+                                       {"exclusiveMaximum", kNumberType},
+                                       {"multipleOf", kNumberType}};
 
 std::optional<unsigned> TypeNamed(std::string_view name) {
   const auto at = std::ranges::find(kTypes, name, &NamedType::name);
   return at == std::end(kTypes) ? std::nullopt : std::optional(at->types);
 }
 
-// The types of a "type"; nothing: it is none.
-std::optional<unsigned> ReadTypes(const OrderedJson& value) {
-  if (value.string()) return TypeNamed(*value.string());
-  if (!value.is_array()) return std::nullopt;
-  unsigned types = 0;
-  for (const OrderedJson& item : value.items) {
-    const auto one = item.string() ? TypeNamed(*item.string()) : std::nullopt;
-    if (!one) return std::nullopt;
-    types |= *one;
-  }
-  return types;
-}
-
 bool IsTrue(const OrderedJson* value) { return value && value->boolean() && *value->boolean(); }
-
-unsigned TypeOfValue(const OrderedJson& value) {
-  if (value.is_object()) return kObjectType;
-  if (value.is_array()) return kArrayType;
-  if (value.string()) return kStringType;
-  if (value.boolean()) return kBooleanType;
-  if (value.scalar.is_null()) return kNullType;
-  return value.scalar.integer() ? kIntegerType : kFractionType;
-}
-
-// A value for comparing: 1 and 1.0 are equal in JSON schemas.
-std::string Compared(const OrderedJson& value) {
-  if (value.kind == OrderedJson::Kind::kScalar && !value.string()) {
-    if (const auto whole = value.scalar.integer()) return std::to_string(*whole);
-  }
-  return DumpOrdered(value);
-}
-
-// "%41" of a reference as "A", and "~1", "~0" as "/", "~".
-std::string Unescaped(std::string_view text) {
-  std::string bytes;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned code = 0;
-    const char* const digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2) {
-      bytes += static_cast<char>(code);
-      i += 2;
-    } else {
-      bytes += text[i];
-    }
-  }
-  std::string key;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const bool is_escape =
-        bytes[i] == '~' && i + 1 < bytes.size() && (bytes[i + 1] == '0' || bytes[i + 1] == '1');
-    key += is_escape ? (bytes[++i] == '0' ? '~' : '/') : bytes[i];
-  }
-  return key;
-}
-
-// The value at a pointer such as "/$defs/person"; nullptr: there is none.
-const OrderedJson* Follow(const OrderedJson& root, std::string_view pointer) {
-  const OrderedJson* at = &root;
-  while (at && !pointer.empty()) {
-    const size_t end = std::min(pointer.find('/', 1), pointer.size());
-    const std::string key = Unescaped(pointer.substr(1, end - 1));
-    pointer.remove_prefix(end);
-    if (at->is_array()) {
-      size_t index = at->items.size();
-      std::from_chars(key.data(), key.data() + key.size(), index);
-      at = index < at->items.size() ? &at->items[index] : nullptr;
-    } else {
-      at = at->Find(key);
-    }
-  }
-  return at;
-}
-
-// The first schema of the tree whose `keyword` is this text; nullptr: none.
-const OrderedJson* FindNamed(const OrderedJson& from, std::string_view keyword,
-                             std::string_view text) {
-  const OrderedJson* const name = from.Find(keyword);
-  if (name && name->string() && *name->string() == text) return &from;
-  for (const auto& [key, member] : from.members) {
-    if (const auto* const found = FindNamed(member, keyword, text)) return found;
-  }
-  for (const OrderedJson& item : from.items) {
-    if (const auto* const found = FindNamed(item, keyword, text)) return found;
-  }
-  return nullptr;
-}
 
 bool FindPlace(const OrderedJson& from, const OrderedJson& node, std::string& place) {
   if (&from == &node) return true;
@@ -173,6 +67,29 @@ bool FindPlace(const OrderedJson& from, const OrderedJson& node, std::string& pl
 }
 
 }  // namespace
+
+std::optional<unsigned> ReadTypes(const OrderedJson& value) {
+  if (value.string()) return TypeNamed(*value.string());
+  if (!value.is_array()) return std::nullopt;
+  unsigned types = 0;
+  for (const OrderedJson& item : value.items) {
+    const auto one = item.string() ? TypeNamed(*item.string()) : std::nullopt;
+    if (!one) return std::nullopt;
+    types |= *one;
+  }
+  return types;
+}
+
+bool SchemaParts::IsUnder(size_t index, const OrderedJson& owner) const {
+  const OrderedJson* node = parts[index].node;
+  for (size_t steps = 0; node && steps <= parts.size(); ++steps) {
+    if (node == &owner) return true;
+    if (node->Find(kOppositeMark)) return false;
+    const auto at = std::ranges::find(parts, node, &SchemaPart::node);
+    node = at == parts.end() ? nullptr : at->under;
+  }
+  return false;
+}
 
 std::string SchemaReader::PlaceOf(const OrderedJson& node) const {
   std::string place = "#";
@@ -214,31 +131,14 @@ Status SchemaReader::Check(const OrderedJson& schema) {
     if ((is("$ref") || is("pattern") || is("format")) && !value.string()) {
       return Wrong(schema, keyword, "must be a text");
     }
-    if (std::ranges::find(kNotKept, keyword) == std::end(kNotKept)) continue;
-    const bool is_kept = is("multipleOf") && value.scalar.integer() == 1;
-    const bool has_no_effect = is("if") && !schema.Find("then") && !schema.Find("else");
-    if (!is_kept && !has_no_effect && !DemandsNothing(keyword, value)) {
-      LECTERN_RETURN_IF_ERROR(NotKept(schema, keyword));
-    }
   }
   return {};
 }
 
 Result<const OrderedJson*> SchemaReader::Find(const OrderedJson& from,
                                               const std::string& reference) const {
-  std::string_view rest = reference;
-  const OrderedJson* const id = root_.Find("$id");
-  if (id && id->string() && rest.starts_with(*id->string()))
-    rest.remove_prefix(id->string()->size());
-  if (rest.starts_with('#')) rest.remove_prefix(1);
-  const OrderedJson* found = nullptr;
-  if (rest.empty() || rest.starts_with('/')) {
-    found = Follow(root_, rest);
-  } else {
-    found = FindNamed(root_, "$anchor", rest);
-    if (!found) found = FindNamed(root_, "$id", reference);
-  }
-  if (found) return found;
+  if (const OrderedJson* const made = conditions_.Numbered(reference)) return made;
+  if (const OrderedJson* const found = references_.Find(from, reference)) return found;
   return Wrong(from, "$ref",
                "leads to nothing in the schema: \"" + reference.substr(0, 200) +
                    "\"; put what it means under $defs");
@@ -247,9 +147,19 @@ Result<const OrderedJson*> SchemaReader::Find(const OrderedJson& from,
 Status SchemaReader::AddAlternative(const OrderedJson& owner, const OrderedJson& alternative,
                                     SchemaParts& parts) {
   path_.push_back(&owner);
+  owners_.push_back(&owner);
   const Status status = Add(alternative, parts);
+  owners_.pop_back();
   path_.pop_back();
   return status;
+}
+
+Result<bool> SchemaReader::AddOpposite(const OrderedJson& owner, const OrderedJson& alternative,
+                                       SchemaParts& parts) {
+  const OrderedJson* const opposite = Opposite(alternative);
+  if (!opposite) return false;
+  LECTERN_RETURN_IF_ERROR(AddAlternative(owner, *opposite, parts));
+  return true;
 }
 
 Status SchemaReader::Add(const OrderedJson& schema, SchemaParts& parts) {
@@ -272,23 +182,68 @@ Status SchemaReader::Add(const OrderedJson& schema, SchemaParts& parts) {
   return status;
 }
 
-Status SchemaReader::AddObject(const OrderedJson& schema, SchemaParts& parts) {
-  LECTERN_RETURN_IF_ERROR(Check(schema));
+Status SchemaReader::AddReferences(const OrderedJson& schema, SchemaParts& parts) {
   if (const OrderedJson* const reference = schema.Find("$ref")) {
     LECTERN_ASSIGN(const OrderedJson* const found, Find(schema, *reference->string()));
     LECTERN_RETURN_IF_ERROR(Add(*found, parts));
-    if (schema.members.size() == 1) return {};
   }
-  if (const OrderedJson* const all = schema.Find("allOf")) {
-    for (const OrderedJson& one : all->items) LECTERN_RETURN_IF_ERROR(Add(one, parts));
+  for (const std::string_view keyword : {"$dynamicRef", "$recursiveRef"}) {
+    const OrderedJson* const reference = schema.Find(keyword);
+    if (!reference) continue;
+    const OrderedJson* const found =
+        reference->string() ? references_.FindDynamic(schema, *reference->string()) : nullptr;
+    if (found) {
+      LECTERN_RETURN_IF_ERROR(Add(*found, parts));
+    } else {
+      LECTERN_RETURN_IF_ERROR(NotKept(schema, keyword));
+    }
   }
-  // A schema that is there counts once; where an alternative of it was chosen, the same one holds.
-  const auto known = std::ranges::find(parts.parts, &schema, &SchemaPart::node);
-  if (known == parts.parts.end()) parts.parts.push_back({&schema});
   return {};
 }
 
-unsigned SchemaReader::TypesOf(const SchemaParts& parts) const {
+Status SchemaReader::AddConditions(const OrderedJson& schema, SchemaParts& parts) {
+  constexpr std::string_view kConditions[] = {"not", "if", "dependentRequired", "dependentSchemas",
+                                              "dependencies"};
+  const bool has_conditions = std::ranges::any_of(kConditions, [&](std::string_view keyword) {
+    const OrderedJson* const value = schema.Find(keyword);
+    const bool has_no_effect = keyword == "if" && !schema.Find("then") && !schema.Find("else");
+    return value && !has_no_effect && !DemandsNothing(keyword, *value);
+  });
+  if (!has_conditions) return {};
+  if (!says_conditions_) {
+    for (const std::string_view keyword : kConditions) {
+      if (schema.Find(keyword)) LECTERN_RETURN_IF_ERROR(NotKept(schema, keyword));
+    }
+    return {};
+  }
+  std::vector<const OrderedJson*> meant;
+  for (const std::string_view keyword : conditions_.Meant(schema, meant)) {
+    LECTERN_RETURN_IF_ERROR(NotKept(schema, keyword));
+  }
+  for (const OrderedJson* const one : meant) LECTERN_RETURN_IF_ERROR(Add(*one, parts));
+  return {};
+}
+
+Status SchemaReader::AddObject(const OrderedJson& schema, SchemaParts& parts) {
+  LECTERN_RETURN_IF_ERROR(Check(schema));
+  if (schema.Find("$ref") && schema.members.size() == 1) return AddReferences(schema, parts);
+  // A schema that is there counts once; where an alternative of it was chosen, the same one holds.
+  if (std::ranges::find(parts.parts, &schema, &SchemaPart::node) != parts.parts.end()) return {};
+  const OrderedJson* const under = owners_.empty() ? nullptr : owners_.back();
+  owners_.push_back(&schema);
+  Status status = AddReferences(schema, parts);
+  if (const OrderedJson* const all = schema.Find("allOf")) {
+    for (const OrderedJson& one : all->items) {
+      if (status.ok()) status = Add(one, parts);
+    }
+  }
+  parts.parts.push_back({.node = &schema, .under = under});
+  if (status.ok()) status = AddConditions(schema, parts);
+  owners_.pop_back();
+  return status;
+}
+
+unsigned SchemaReader::TypesOf(const SchemaParts& parts, bool takes_keywords) const {
   unsigned types = kAllTypes, by_keyword = 0;
   bool is_named = false;
   for (const SchemaPart& part : parts.parts) {
@@ -296,36 +251,24 @@ unsigned SchemaReader::TypesOf(const SchemaParts& parts) const {
     const bool is_nullable = IsTrue(part.node->Find("nullable"));
     if (type) {
       types &= ReadTypes(*type).value_or(kAllTypes) | (is_nullable ? kNullType : 0u);
-      is_named = true;
+      is_named |= !IsMade(*part.node);
     }
+    if (IsMade(*part.node) || !takes_keywords) continue;
     for (const NamedType& one : kKeywordTypes) {
       if (part.node->Find(one.name)) by_keyword |= one.types;
     }
-    const OrderedJson* const multiple = part.node->Find("multipleOf");
-    if (multiple && multiple->scalar.integer() == 1) types &= ~unsigned{kFractionType};
   }
   return is_named || by_keyword == 0 ? types : types & by_keyword;
 }
 
-std::optional<std::vector<std::string>> SchemaReader::LiteralsOf(const SchemaParts& parts) const {
-  unsigned types = kAllTypes;
-  for (const SchemaPart& part : parts.parts) {
-    const OrderedJson* const type = part.node->Find("type");
-    if (!type) continue;
-    types &= ReadTypes(*type).value_or(kAllTypes) |
-             (IsTrue(part.node->Find("nullable")) ? kNullType : 0u);
-  }
-  std::optional<std::map<std::string, std::string>> left;  // written, by the form that is compared
-  std::vector<std::string> order;
+std::optional<std::vector<OrderedJson>> SchemaReader::LiteralsOf(const SchemaParts& parts) const {
+  std::optional<std::map<std::string, OrderedJson>> left;  // by the form that is compared
   const auto keep = [&](std::span<const OrderedJson> values, bool is_nullable) {
-    std::map<std::string, std::string> these;
-    order.clear();
+    std::map<std::string, OrderedJson> these;
     const auto add = [&](const OrderedJson& value) {
-      if ((TypeOfValue(value) & types) == 0) return;
-      std::string compared = Compared(value);
+      std::string compared = ComparedJson(value);
       if (left && !left->contains(compared)) return;
-      order.push_back(compared);
-      these.emplace(std::move(compared), DumpOrdered(value));
+      these.emplace(std::move(compared), value);
     };
     for (const OrderedJson& value : values) add(value);
     if (is_nullable) add(OrderedJson());
@@ -333,12 +276,12 @@ std::optional<std::vector<std::string>> SchemaReader::LiteralsOf(const SchemaPar
   };
   for (const SchemaPart& part : parts.parts) {
     const bool is_nullable = IsTrue(part.node->Find("nullable"));
-    if (const auto* const only = part.node->Find("const")) keep({only, 1}, false);
+    if (const auto* const only = part.node->Find("const")) keep({only, 1}, is_nullable);
     if (const auto* const some = part.node->Find("enum")) keep(some->items, is_nullable);
   }
   if (!left) return std::nullopt;
-  std::vector<std::string> literals;
-  for (const std::string& compared : order) literals.push_back(left->at(compared));
+  std::vector<OrderedJson> literals;
+  for (auto& [compared, value] : *left) literals.push_back(std::move(value));
   return literals;
 }
 
@@ -404,16 +347,21 @@ std::vector<std::string> SchemaReader::RequiredOf(const SchemaParts& parts) cons
 
 Result<bool> SchemaReader::Exclude(const SchemaParts& one, const SchemaParts& other) {
   if (one.is_impossible || other.is_impossible) return true;
-  if ((TypesOf(one) & TypesOf(other)) == 0) return true;
+  // Values that are written for one have the types of its keywords; the other may allow them though
+  // its own keywords are for another type.
+  const unsigned types = (TypesOf(one) & TypesOf(other, /*takes_keywords=*/false)) |
+                         (TypesOf(one, /*takes_keywords=*/false) & TypesOf(other));
+  if (types == 0) return true;
   const auto are_apart = [&](const SchemaParts& a, const SchemaParts& b) {
     const auto of_a = LiteralsOf(a), of_b = LiteralsOf(b);
     if (!of_a || !of_b) return false;
-    return std::ranges::none_of(*of_a, [&](const std::string& value) {
-      return std::ranges::find(*of_b, value) != of_b->end();
-    });
+    std::set<std::string> known;
+    for (const OrderedJson& value : *of_a) known.insert(ComparedJson(value));
+    return std::ranges::none_of(
+        *of_b, [&](const OrderedJson& value) { return known.contains(ComparedJson(value)); });
   };
   if (are_apart(one, other)) return true;
-  if ((TypesOf(one) & TypesOf(other)) != kObjectType) return false;
+  if (types != kObjectType) return false;
   const std::vector<std::string> of_other = RequiredOf(other);
   for (const std::string& name : RequiredOf(one)) {
     if (std::ranges::find(of_other, name) == of_other.end()) continue;

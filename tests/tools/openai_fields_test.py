@@ -114,7 +114,7 @@ class OpenAiFieldsTest(ServerCase):
         self.assertEqual(done["lectern"]["warnings"], response["lectern"]["warnings"])
         self.assertNotIn("tools_not_called", self.server.ask(question=QUESTION)[2]["warnings"])
         both = self.chat(tools=tools, response_format={"type": "json_schema", "json_schema": {
-            "name": "x", "schema": {"type": "array", "uniqueItems": True, "maxItems": 1,
+            "name": "x", "schema": {"type": "array", "uniqueItems": True, "maxItems": 2,
                                     "items": {"type": "integer"}}}})[2]
         self.assertLessEqual({"schema_not_kept", "tools_not_called"}, set(both["lectern"]["warnings"]))
 

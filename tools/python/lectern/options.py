@@ -199,12 +199,12 @@ class AskOptions(TypedDict, total=False):
     # model's threshold.
     refuse_at: float
     # A JSON schema, as JSON text: the answer is JSON that fits it, on one line, with members in
-    # the order of the schema. Type, enum, const, properties, required, items, counts, patterns,
-    # bounds of numbers, anyOf, oneOf, allOf and $ref within the schema are kept, and so are the
-    # commonest formats; other keywords get the warning "schema_not_kept", with `strict_schema`
-    # they are InvalidArgumentError. {"type": "object"} is any object. An answer that max_tokens
-    # cut has finish reason "length" and is no whole JSON. A model that thinks does so before.
-    # The model's sentence for "the document does not say" is never the answer; the warning
+    # the order of the schema. The keywords of JSON Schema are kept, and so are the commonest
+    # formats and $ref within the schema; one that cannot be kept, such as "uniqueItems" of any
+    # texts, gets the warning "schema_not_kept", with `strict_schema` it is
+    # InvalidArgumentError. {"type": "object"} is any object. An answer that max_tokens cut has
+    # finish reason "length" and is no whole JSON. A model that thinks does so before. The
+    # model's sentence for "the document does not say" is never the answer; the warning
     # "refusal_likely" says where it would have been. A model that was taught plain answers
     # alone is asked for each value of an object by itself, by its description or the words of
     # its key, and numbers, dates, booleans and choices are read out of its plain answers; where
