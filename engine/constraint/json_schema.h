@@ -33,8 +33,7 @@ struct JsonGrammar {
 //    unevaluatedProperties says so;
 //  - a schema without a type, but with keywords for one, has values of that type;
 //  - whole numbers have at most 15 digits, fractions at most 12 between bounds; strings whose
-//  length
-//    is limited have at most kMostCountedChars characters, lists kMostCountedItems items
+//    length is limited have at most kMostCountedChars characters, lists kMostCountedItems items
 //    (schema_rules.h); a string with a pattern and a long maxLength may be cut down to a shorter
 //    one;
 //  - formats and patterns have the texts on which all readers agree (string_formats.h, pattern.h);
