@@ -29,6 +29,7 @@ constexpr Reader kReaders[] = {
     {"odp", ReadZip<ReadOdp>},
     {"xlsx", ReadZip<ReadXlsx>},
     {"ods", ReadZip<ReadOds>},
+    {"xls", ReadXls},
     {"epub", ReadZip<ReadEpub>},
     {"eml", ReadMail},
     {"ipynb", ReadNotebook},

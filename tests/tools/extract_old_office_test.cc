@@ -1,0 +1,351 @@
+// Files of Microsoft's programs before 2007, which the tests write record by record, and the file
+// system that holds them. Expected texts are what LibreOffice shows, in the form of html.h.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/tools/compound_writer.h"
+#include "tools/ingest/compound_file.h"
+#include "tools/ingest/extract/extract.h"
+#include "tools/ingest/file_kind.h"
+#include "tools/ingest/ingest.h"
+
+namespace lectern::tools {
+namespace {
+
+using Streams = std::vector<std::pair<std::string, std::string>>;
+
+std::string OldFile(const char* name) {
+  std::ifstream file(LECTERN_SOURCE_DIR "/tests/tools/extract_files/" + std::string(name),
+                     std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The text, or "refused: " and why.
+Extracted ReadOld(std::string_view format, std::string_view bytes) {
+  auto extracted = Extract(format, bytes);
+  if (extracted.ok()) return *extracted;
+  Extracted refused;
+  refused.text = "refused: " + extracted.error().message;
+  return refused;
+}
+
+// --- Compound files ------------------------------------------------------------------------------
+
+TEST(CompoundFileTest, StreamsOfAllSizesAreRead) {
+  Streams streams;
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{64}, size_t{4095}, size_t{4096}, size_t{100'000}}) {
+    std::string content(size, '\0');
+    for (size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * i >> 3);
+    streams.emplace_back("S" + std::to_string(size), content);
+    streams.emplace_back("Folder/Inner/S" + std::to_string(size), content + "x");
+  }
+  const std::string bytes = CompoundWriter::Write(streams);
+  auto file = CompoundFile::Open(bytes);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  for (const auto& [path, content] : streams) {
+    uint32_t at = CompoundFile::kRoot;
+    std::string_view rest = path;
+    for (size_t slash; (slash = rest.find('/')) != rest.npos; rest.remove_prefix(slash + 1)) {
+      const auto storage = file->Find(at, rest.substr(0, slash));
+      ASSERT_TRUE(storage && file->entry(*storage).is_storage) << path;
+      at = *storage;
+    }
+    const auto stream = file->Find(at, rest);
+    ASSERT_TRUE(stream) << path;
+    auto read = file->Read(*stream);
+    ASSERT_TRUE(read.ok()) << path;
+    EXPECT_EQ(*read, content) << path;
+  }
+  EXPECT_FALSE(file->is_cut_off());
+  EXPECT_TRUE(file->Find(CompoundFile::kRoot, "s4096"));
+  EXPECT_FALSE(file->Find(CompoundFile::kRoot, "S2"));
+}
+
+// The FAT is the last sector of such a small file, and the directory the one before.
+TEST(CompoundFileTest, CirclesAreRefused) {
+  const std::string sound = CompoundWriter::Write({{"A", std::string(5000, 'a')}});
+  const auto refusal = [](const std::string& bytes) -> std::string {
+    auto file = CompoundFile::Open(bytes);
+    if (!file.ok()) return file.error().message;
+    auto read = file->Read(*file->Find(CompoundFile::kRoot, "A"));
+    return read.ok() ? "" : read.error().message;
+  };
+  EXPECT_EQ(refusal(sound), "");
+  const size_t table = sound.size() - 512, directory = table - 512;
+  std::string circle = sound;
+  circle.replace(table + 4 * 4, 4, Little(2, 4));  // behind its fifth sector the third again
+  EXPECT_EQ(refusal(circle), "is damaged: a stream in it (OLE) goes round in a circle");
+  std::string tree = sound;
+  tree.replace(directory + 128 + 72, 4, Little(1, 4));  // behind the entry the same entry
+  EXPECT_EQ(refusal(tree), "is damaged: its directory (OLE) is missing, or goes round in a circle");
+  std::string root = sound;
+  root.replace(directory + 128 + 68, 4, Little(0, 4));  // before it the root
+  EXPECT_EQ(refusal(root), refusal(tree));
+  std::string chain = sound;
+  chain.replace(table + 4 * 10, 4, Little(10, 4));  // the directory's only sector
+  EXPECT_EQ(refusal(chain), refusal(tree));
+}
+
+TEST(CompoundFileTest, StreamsThatShareTheirBytesAreRefused) {
+  Streams streams = {{"A", std::string(5000, 'a')}};
+  for (int i = 0; i < 9; ++i) streams.emplace_back("B" + std::to_string(i), "");
+  std::string bytes = CompoundWriter::Write(streams);
+  const size_t entry = bytes.find(Wide("A") + std::string(2, '\0'));
+  const std::string place = bytes.substr(entry + 116, 8);
+  for (int i = 1; i < 10; ++i) bytes.replace(entry + 128 * static_cast<size_t>(i) + 116, 8, place);
+  auto file = CompoundFile::Open(bytes);
+  ASSERT_TRUE(file.ok());
+  size_t num_read = 0;
+  for (const uint32_t stream : file->entry(CompoundFile::kRoot).children)
+    num_read += file->Read(stream).ok();
+  EXPECT_GT(num_read, 1u);
+  EXPECT_LT(num_read, 10u);
+}
+
+TEST(CompoundFileTest, EveryBeginningOfAFileIsReadOrRefused) {
+  const std::string bytes = OldFile("stock.xls"), whole = ReadOld("xls", bytes).text;
+  for (size_t size = 0; size < bytes.size(); size += 7) {
+    const Extracted read = ReadOld("xls", bytes.substr(0, size));
+    EXPECT_NE(read.text, "");
+    const bool is_refused = read.text.starts_with("refused: ");
+    const bool is_told = read.note.find("the file is cut off") != std::string::npos;
+    EXPECT_TRUE(is_refused || is_told || read.text == whole) << size;  // streams follow the sheets
+  }
+  std::string longer = bytes;
+  const size_t entry = longer.find(Wide("Workbook") + std::string(2, '\0'));
+  longer.replace(entry + 120, 4, Little(4095, 4));
+  EXPECT_EQ(ReadOld("xls", longer).text, whole);
+  EXPECT_NE(ReadOld("xls", longer).note.find("the file is cut off"), std::string::npos);
+}
+
+TEST(CompoundFileTest, TheKindIsThatOfTheRootsStreams) {
+  const std::string embedded = "Object/WordDocument";
+  EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"Workbook", "x"}, {embedded, "x"}})), "xls");
+  EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"BOOK", "x"}, {embedded, "x"}})), "xls");
+  EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"WordDocument", "x"}})), "doc");
+  EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"Contents", "x"}, {embedded, "x"}})), "");
+  const std::string secret = CompoundWriter::Write({{"EncryptedPackage", "x"}, {"Book", "x"}});
+  EXPECT_EQ(OldOfficeFormat(secret), "");
+  EXPECT_EQ(KindOfBinary(secret)->name, "an office file with a password");
+  EXPECT_EQ(DetectFormat(OldFile("stock.xls"), "letter.txt"), Format::kXls);
+  EXPECT_EQ(DetectFormat(OldFile("libreoffice.doc"), "a.xls"), Format::kDoc);
+}
+
+// --- Excel ---------------------------------------------------------------------------------------
+
+std::string Record(uint16_t id, const std::string& data) {
+  return Little(id, 2) + Little(data.size(), 2) + data;
+}
+std::string Begin(uint16_t version, uint16_t kind) {
+  return Record(0x809, Little(version, 2) + Little(kind, 2) + std::string(12, '\0'));
+}
+std::string Place(int row, int column, int style = 0) {
+  return Little(static_cast<uint64_t>(row), 2) + Little(static_cast<uint64_t>(column), 2) +
+         Little(static_cast<uint64_t>(style), 2);
+}
+// A string of BIFF8 in single bytes, without its length.
+std::string Narrow(const std::string& text) { return '\0' + text; }
+std::string Label(int row, int column, const std::string& text) {
+  return Record(0x204, Place(row, column) + Little(text.size(), 2) + Narrow(text));
+}
+std::string Number(int row, int column, double number, int style = 0) {
+  return Record(0x203, Place(row, column, style) + Little(std::bit_cast<uint64_t>(number), 8));
+}
+
+struct TestSheet {
+  std::string name, records;
+  int state = 0, kind = 0;
+};
+
+// A workbook of BIFF8 or BIFF5 with these records before the sheets.
+std::string Workbook(const std::vector<TestSheet>& sheets, const std::string& records = "",
+                     uint16_t version = 0x600) {
+  const bool is_biff8 = version == 0x600;
+  std::string globals, body;
+  for (int round = 0; round < 2; ++round) {  // the second one knows where the sheets begin
+    const size_t begin = globals.size() + 4;
+    globals = Begin(version, 5) + records;
+    body.clear();
+    for (const TestSheet& sheet : sheets) {
+      globals += Record(
+          0x85, Little(begin + body.size(), 4) + Little(static_cast<uint64_t>(sheet.state), 1) +
+                    Little(static_cast<uint64_t>(sheet.kind), 1) + Little(sheet.name.size(), 1) +
+                    (is_biff8 ? Narrow(sheet.name) : sheet.name));
+      body += Begin(version, 0x10) + sheet.records + Record(0x0A, "");
+    }
+  }
+  return globals + Record(0x0A, "") + body;
+}
+
+Extracted ReadWorkbook(const std::string& workbook) {
+  return ReadOld("xls", CompoundWriter::Write({{"Workbook", workbook}}));
+}
+Extracted ReadSheet(const std::string& records, const std::string& globals = "") {
+  return ReadWorkbook(Workbook({{"S", records}}, globals));
+}
+
+TEST(OldExcelTest, TheTextIsThatOfTheSameWorkbookAsXlsx) {
+  const Extracted old = ReadOld("xls", OldFile("stock.xls"));
+  const Extracted now = ReadOld("xlsx", OldFile("stock.xlsx"));
+  EXPECT_EQ(old.text, now.text);
+  EXPECT_EQ(old.note, now.note);
+  ASSERT_EQ(old.pages.size(), now.pages.size());
+  EXPECT_EQ(old.num_pages, now.num_pages);
+  for (size_t i = 0; i < old.pages.size(); ++i)
+    EXPECT_EQ(old.pages[i].text_begin, now.pages[i].text_begin);
+}
+
+TEST(OldExcelTest, AllKindsOfCellsAreRead) {
+  const std::string formats = Record(0x41E, Little(164, 2) + Little(10, 2) + Narrow("yyyy-mm-dd")) +
+                              Record(0xE0, Little(0, 2) + Little(0, 2)) +
+                              Record(0xE0, Little(0, 2) + Little(164, 2)) +
+                              Record(0xE0, Little(0, 2) + Little(10, 2));
+  const std::string rk = Little(uint64_t{7} << 2 | 2, 4);                       // 7
+  const std::string hundredth = Little(uint64_t{12345} << 2 | 3, 4);            // 123.45
+  const std::string negative = Little((uint64_t{0xFFFFFFFF} - 4) << 2 | 2, 4);  // -5
+  const std::string real = Little(std::bit_cast<uint64_t>(0.5) >> 32, 4);
+  const auto formula = [](int row, int column, const std::string& result) {
+    return Record(6, Place(row, column) + result + std::string(8, '\0'));
+  };
+  const auto other = [](int kind, int value) {
+    return Little(static_cast<uint64_t>(kind), 2) + Little(static_cast<uint64_t>(value), 4) +
+           "\xFF\xFF";
+  };
+  EXPECT_EQ(
+      ReadSheet(
+          Number(0, 0, 45429, 1) + Number(0, 1, 0.125, 2) + Record(0x27E, Place(0, 2) + hundredth) +
+              Record(0xBD, Little(0, 2) + Little(3, 2) + Little(0, 2) + rk + Little(0, 2) +
+                               negative + Little(2, 2) + real + Little(5, 2)) +
+              Record(0x205, Place(1, 0) + "\1" + '\0') + Record(0x205, Place(1, 1) + "\x2A\1") +
+              Record(0xD6, Place(1, 2) + Little(4, 2) + Narrow("rich")) +
+              formula(1, 3, Little(std::bit_cast<uint64_t>(2.5), 8)) + formula(1, 4, other(0, 0)) +
+              Record(0x4BC, "shared") + Record(0x207, Little(4, 2) + Narrow("text")) +
+              formula(1, 5, other(1, 0)) + formula(1, 6, other(2, 7)) + formula(1, 7, other(3, 0)) +
+              Number(1, 8, 1e300),
+          formats)
+          .text,
+      "# S\n\n2024-05-17 | 12.50% | 123.45 | 7 | -5 | 50.00%\n"
+      "TRUE | #N/A | rich | 2.5 | text | FALSE | #DIV/0! | 1e+300\n");
+}
+
+// Excel breaks the list of strings into records wherever 8 KiB are full, also within a character's
+// formats, and says for each piece how wide its characters are.
+TEST(OldExcelTest, StringsGoOnInFurtherRecords) {
+  const std::string first = Little(4, 4) + Little(4, 4) + Little(5, 2) + Narrow("ab");
+  const std::string second =
+      '\1' + Wide("cde") + Little(3, 2) + "\x08" + Little(2, 2) + "xyz" + std::string(3, 'f');
+  const std::string third = std::string(5, 'f') + Little(2, 2) + "\x05" + Little(4, 4) +
+                            Little(0xE4, 2) + Little(0x416, 2) + "aids" + Little(9000, 2) +
+                            Narrow("cut off");
+  const std::string globals = Record(0xFC, first) + Record(0x3C, second) + Record(0x3C, third);
+  std::string cells;
+  for (int i = 0; i < 5; ++i) cells += Record(0xFD, Place(0, i) + Little(i, 4));
+  EXPECT_EQ(ReadSheet(cells, globals).text, "# S\n\nabcde | xyz | äЖ | cut off\n");
+}
+
+TEST(OldExcelTest, HiddenPartsMergedCellsAndCommentsAreAsInXlsx) {
+  const std::string merged =
+      Record(0xE5, Little(1, 2) + Little(1, 2) + Little(2, 2) + Little(0, 2) + Little(0, 2));
+  const auto row = [](int at, int options) {
+    return Record(0x208, Place(at, 0) + std::string(6, '\0') +
+                             Little(static_cast<uint64_t>(options), 2) + Little(0, 2));
+  };
+  const auto column = [](int at, int options) {
+    return Record(0x7D, Little(static_cast<uint64_t>(at), 2) +
+                            Little(static_cast<uint64_t>(at), 2) + Little(0, 4) +
+                            Little(static_cast<uint64_t>(options), 2) + Little(0, 2));
+  };
+  const std::string cells = Label(0, 0, "Region") + Label(0, 1, "City") + Label(0, 2, "People") +
+                            Label(1, 0, "North") + Label(1, 1, "Osk") + Number(1, 2, 7) +
+                            Label(2, 1, "Lund") + Number(2, 2, 8) + Label(3, 1, "Secret") +
+                            Number(3, 2, 9) + Label(1, 3, "secret");
+  const std::string note = Record(0x1C, Little(1, 2) + Little(1, 2) + std::string(8, '\0'));
+  const Extracted read =
+      ReadWorkbook(Workbook({{"Shown", row(3, 0x20) + column(3, 1) + cells + note + merged},
+                             {"Chart", Label(0, 0, "no"), 0, 2},
+                             {"Away", Label(0, 0, "no"), 1},
+                             {"Module", Label(0, 0, "no"), 0, 6},
+                             {"Group", row(0, 0x21) + Label(0, 0, "in a closed group")}}));
+  EXPECT_EQ(read.text,
+            "# Shown\n\nRegion | City | People\nRegion: North | City: Osk | People: 7\n"
+            "Region: North | City: Lund | People: 8\n\n# Group\n\nin a closed group\n");
+  EXPECT_EQ(read.note,
+            "hidden sheets are left out: Away; 1 hidden row and 1 hidden column are left out; 1 "
+            "comment is left out");
+  EXPECT_EQ(read.num_pages, 4u);
+  ASSERT_EQ(read.pages.size(), 2u);
+  EXPECT_EQ(read.pages[1].page, 4u);
+  // A filter hides rows for a while alone.
+  EXPECT_EQ(ReadSheet(row(0, 0x20) + Label(0, 0, "filtered") + Record(0x9E, "")).text,
+            "# S\n\nfiltered\n");
+}
+
+TEST(OldExcelTest, TextBoxesAreReadAndChartsAndCommentsAreNot) {
+  const auto object = [](int kind, const std::string& text) {
+    return Record(0x5D, Little(0x15, 2) + Little(0x12, 2) + Little(static_cast<uint64_t>(kind), 2) +
+                            std::string(16, '\0')) +
+           Record(0x1B6, std::string(10, '\0') + Little(text.size(), 2) + Little(16, 2) +
+                             std::string(4, '\0')) +
+           Record(0x3C, Narrow(text)) + Record(0x3C, std::string(16, '\0'));
+  };
+  const std::string chart = Begin(0x600, 0x20) + Label(0, 0, "no") + Record(0x0A, "");
+  EXPECT_EQ(ReadSheet(object(6, "A box\nof two lines") + object(0x19, "no") + object(7, "no") +
+                      chart + Label(0, 0, "cell"))
+                .text,
+            "# S\n\ncell\n\nA box\nof two lines\n");
+}
+
+TEST(OldExcelTest, BytesOfExcel5AreInTheCodePage) {
+  const auto label = [](const std::string& text) {
+    return Record(0x204, Place(0, 0) + Little(text.size(), 2) + text);
+  };
+  const auto read = [&](const std::string& globals, const std::string& text) {
+    return ReadOld("xls", CompoundWriter::Write(
+                              {{"Book", Workbook({{"S\xE9", label(text)}}, globals, 0x500)}}))
+        .text;
+  };
+  EXPECT_EQ(read("", "\x80 5"), "# Sé\n\n€ 5\n");
+  EXPECT_EQ(read(Record(0x42, Little(1251, 2)), "\xCC\xE8\xF0"), "# Sй\n\nМир\n");
+  const std::string japanese = read(Record(0x42, Little(932, 2)), "\x93\x8C");
+  EXPECT_TRUE(japanese.ends_with("\n\n東\n")) << japanese;
+  EXPECT_EQ(read(Record(0x42, Little(32768, 2)), "\x8A"), "# SÈ\n\nä\n");
+  // The stream alone, as some programs write it.
+  const std::string alone = Workbook({{"S", label("alone")}}, "", 0x500);
+  EXPECT_EQ(ReadOld("xls", alone).text, "# S\n\nalone\n");
+}
+
+TEST(OldExcelTest, PasswordsAndDamageAreNamed) {
+  EXPECT_EQ(ReadSheet(Label(0, 0, "a"), Record(0x2F, Little(1, 2))).text,
+            "refused: asks for a password; save it without one");
+  EXPECT_EQ(ReadWorkbook("no records").text,
+            "refused: is damaged, or of an older Excel than 5: save it as xlsx, ods or CSV");
+  EXPECT_EQ(ReadOld("xls", CompoundWriter::Write({{"A", "x"}})).text,
+            "refused: has no workbook in it");
+  std::string workbook = Workbook({{"One", Label(0, 0, "first")}, {"Two", Label(0, 0, "second")}});
+  const size_t at = workbook.rfind(Begin(0x600, 0x10));
+  workbook.replace(at, 2, "xx");
+  const Extracted read = ReadWorkbook(workbook);
+  EXPECT_EQ(read.text, "# One\n\nfirst\n");
+  EXPECT_EQ(read.note, "sheets are damaged and left out: Two");
+  // Sheets that all begin at the same place are not read for ever.
+  const std::vector<TestSheet> sheets(50, {"Same", Label(0, 0, std::string(2000, 'a'))});
+  std::string same = Workbook(sheets);
+  const std::string head = Little(0x85, 2) + Little(4 + 2 + 1 + 1 + 4, 2);
+  const std::string place = same.substr(same.find(head) + 4, 4);
+  for (size_t next = same.find(head); next != same.npos; next = same.find(head, next + 1))
+    same.replace(next + 4, 4, place);
+  EXPECT_EQ(ReadWorkbook(same).note, "");
+  same.resize(same.size() / 5);
+  EXPECT_TRUE(ReadWorkbook(same).note.starts_with("sheets are damaged and left out: Same, Same"));
+}
+
+}  // namespace
+}  // namespace lectern::tools
