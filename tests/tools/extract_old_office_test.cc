@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <filesystem>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -131,6 +131,9 @@ TEST(CompoundFileTest, TheKindIsThatOfTheRootsStreams) {
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"Workbook", "x"}, {embedded, "x"}})), "xls");
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"BOOK", "x"}, {embedded, "x"}})), "xls");
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"WordDocument", "x"}})), "doc");
+  EXPECT_EQ(
+      OldOfficeFormat(CompoundWriter::Write({{"__properties_version1.0", "x"}, {embedded, "x"}})),
+      "msg");
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"Contents", "x"}, {embedded, "x"}})), "");
   const std::string secret = CompoundWriter::Write({{"EncryptedPackage", "x"}, {"Book", "x"}});
   EXPECT_EQ(OldOfficeFormat(secret), "");
@@ -345,6 +348,166 @@ TEST(OldExcelTest, PasswordsAndDamageAreNamed) {
   EXPECT_EQ(ReadWorkbook(same).note, "");
   same.resize(same.size() / 5);
   EXPECT_TRUE(ReadWorkbook(same).note.starts_with("sheets are damaged and left out: Same, Same"));
+}
+
+// --- Outlook -------------------------------------------------------------------------------------
+
+std::string PropertyName(const std::string& storage, uint16_t id, uint16_t type) {
+  char name[40];
+  std::snprintf(name, sizeof name, "__substg1.0_%04X%04X", unsigned{id}, unsigned{type});
+  return storage + name;
+}
+
+// A message, a receiver or an attachment as it grows, in a storage ("" or "…/").
+class TestMessage {
+ public:
+  explicit TestMessage(std::string storage, size_t head = 32)
+      : storage_(std::move(storage)), list_(head, '\0') {}
+  TestMessage& Number(uint16_t id, uint64_t value) {
+    list_ += Little(3, 2) + Little(id, 2) + Little(0, 4) + Little(value, 8);
+    return *this;
+  }
+  TestMessage& Text(uint16_t id, const std::string& ascii) { return Bytes(id, 0x1F, Wide(ascii)); }
+  TestMessage& Bytes(uint16_t id, uint16_t type, const std::string& bytes) {
+    streams_.emplace_back(PropertyName(storage_, id, type), bytes);
+    return *this;
+  }
+  void AddTo(Streams& streams) const {
+    streams.emplace_back(storage_ + "__properties_version1.0", list_);
+    streams.insert(streams.end(), streams_.begin(), streams_.end());
+  }
+
+ private:
+  std::string storage_, list_;
+  Streams streams_;
+};
+
+Extracted ReadMessage(const std::vector<TestMessage>& objects) {
+  Streams streams;
+  for (const TestMessage& object : objects) object.AddTo(streams);
+  return ReadOld("msg", CompoundWriter::Write(streams));
+}
+
+constexpr uint64_t kNoonOf2024 = 133'485'840'000'000'000;  // 2024-01-01 12:00 UTC
+
+TEST(OutlookTest, APlainMessageIsReadAsMail) {
+  const auto receiver = [](int at, int kind, const std::string& name, const std::string& address) {
+    return TestMessage("__recip_version1.0_#0000000" + std::to_string(at) + "/", 8)
+        .Number(0x0C15, static_cast<uint64_t>(kind))
+        .Text(0x3001, name)
+        .Text(0x3003, "/o=Lund/cn=x")
+        .Text(0x39FE, address);
+  };
+  const Extracted read = ReadMessage({TestMessage("")
+                                          .Number(0x0039, kNoonOf2024)
+                                          .Text(0x0037, "Rent\r\nof May")
+                                          .Text(0x0042, "Brok, Ada")
+                                          .Text(0x0065, "ada@example.org")
+                                          .Text(0x1000, "First line\r\nSecond line\r\n")
+                                          .Bytes(0x1013, 0x102, "<p>First line</p>"),
+                                      receiver(0, 1, "Bo Lund", "bo@example.org"),
+                                      receiver(1, 2, "Cy \"C\" Osk", "cy@example.org"),
+                                      receiver(2, 1, "di@example.org", "di@example.org"),
+                                      receiver(3, 3, "Secret", "secret@example.org")});
+  EXPECT_EQ(read.text,
+            "From: \"Brok, Ada\" <ada@example.org>\n"
+            "To: Bo Lund <bo@example.org>, di@example.org\n"
+            "Cc: Cy \"C\" Osk <cy@example.org>\n"
+            "Date: Mon, 01 Jan 2024 12:00:00 +0000\nSubject: Rent of May\n\n"
+            "First line\nSecond line\n");
+  EXPECT_EQ(read.note, "");
+}
+
+TEST(OutlookTest, HeadersThatWereSentComeFirst) {
+  EXPECT_EQ(ReadMessage({TestMessage("")
+                             .Number(0x0039, kNoonOf2024)
+                             .Text(0x0037, "Another")
+                             .Text(0x0E04, "Bo Lund; Cy Osk")
+                             .Text(0x007D,
+                                   "Received: by x\r\nfrom: =?utf-8?q?Ad=C3=A1?=\r\n"
+                                   " <ada@example.org>\r\n"
+                                   "Date: Mon, 1 Jan 2024 13:00:00 +0100\r\nTo-Do: no\r\n\r\n"
+                                   "Subject: of the body\r\n")
+                             .Text(0x1000, "Hello")})
+                .text,
+            "From: Adá <ada@example.org>\nTo: Bo Lund, Cy Osk\n"
+            "Date: Mon, 01 Jan 2024 13:00:00 +0100\nSubject: Another\n\nHello\n");
+}
+
+TEST(OutlookTest, TextsAreInUnicodeOrInTheCodePage) {
+  const auto subject = [](uint16_t id, uint64_t page, const std::string& bytes) {
+    return ReadMessage({TestMessage("").Number(id, page).Bytes(0x0037, 0x1E, bytes)}).text;
+  };
+  EXPECT_EQ(subject(0x3FFD, 1251, "\xCC\xE8\xF0"), "Subject: Мир\n");
+  EXPECT_EQ(subject(0x3FDE, 950, "\xA4\xA4"), "Subject: 中\n");
+  EXPECT_EQ(subject(0x3FDE, 65001, "\xC3\xA4"), "Subject: ä\n");
+  EXPECT_EQ(subject(0x3FDE, 65001,
+                    "f\xFC"
+                    "r gro\xDF"
+                    "e M\xE4"
+                    "dchen"),
+            "Subject: für große Mädchen\n");
+  EXPECT_EQ(subject(0x3FDE, 0, "\x80"), "Subject: €\n");
+  const auto html = [](uint64_t page, const std::string& bytes) {
+    return ReadMessage({TestMessage("").Number(0x3FDE, page).Bytes(0x1013, 0x102, bytes)}).text;
+  };
+  EXPECT_EQ(html(1251, "<h1>\xCC\xE8\xF0</h1><p>x"), "# Мир\n\nx\n");
+  EXPECT_EQ(html(0, "<meta charset=windows-1251><p>\xCC\xE8\xF0"), "Мир\n");
+}
+
+TEST(OutlookTest, AttachedTextsAndMessagesAreReadAndOthersNamed) {
+  const auto attached = [](int at) {
+    return "__attach_version1.0_#0000000" + std::to_string(at) + "/";
+  };
+  const std::string inner = attached(3) + "__substg1.0_3701000D/";
+  const Extracted read = ReadMessage(
+      {TestMessage("").Text(0x0037, "Outer").Text(0x1000, "See below"),
+       TestMessage(attached(0), 8).Text(0x3707, "list [1].txt").Bytes(0x3701, 0x102, "one\ntwo\n"),
+       TestMessage(attached(1), 8).Text(0x3704, "SCAN.PDF").Bytes(0x3701, 0x102, "%PDF-1.4 \1\2"),
+       TestMessage(attached(2), 8)
+           .Text(0x3707, "day.ics")
+           .Text(0x370E, "text/calendar")
+           .Bytes(0x3701, 0x102,
+                  "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Visit\nDTSTART:20240301T081500\n"
+                  "END:VEVENT\nEND:VCALENDAR\n"),
+       TestMessage(attached(3), 8).Number(0x3705, 5).Text(0x3001, "Inner"),
+       TestMessage(inner, 24).Text(0x0037, "Inner").Text(0x1000, "Deep"),
+       TestMessage(inner + attached(0), 8).Text(0x3707, "a.png").Bytes(0x3701, 0x102, "\x89PNG")});
+  EXPECT_EQ(read.text,
+            "Subject: Outer\n\nSee below\n\nAttachment: list [1].txt\n\none\ntwo\n\n## Visit\n\n"
+            "Start: Friday, 2024-03-01, 08:15\n\nSubject: Inner\n\nDeep\n");
+  EXPECT_EQ(read.note, "attachments are not read: SCAN.PDF, a.png");
+}
+
+TEST(OutlookTest, ASignedMessageIsTheMailThatWasSigned) {
+  const Extracted read = ReadMessage(
+      {TestMessage("").Text(0x001A, "IPM.Note.SMIME.MultipartSigned").Text(0x0037, "Signed"),
+       TestMessage("__attach_version1.0_#00000000/", 8)
+           .Text(0x3707, "smime.p7m")
+           .Text(0x370E, "multipart/signed")
+           .Bytes(0x3701, 0x102,
+                  "MIME-Version: 1.0\r\nContent-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n"
+                  "Content-Type: text/plain\r\n\r\nThe text\r\n--b\r\n"
+                  "Content-Type: application/pkcs7-signature\r\n\r\nx\r\n--b--\r\n")});
+  EXPECT_EQ(read.text, "Subject: Signed\n\nThe text\n");
+  EXPECT_EQ(read.note, "");
+}
+
+TEST(OutlookTest, MessagesInMessagesEndSomewhere) {
+  std::vector<TestMessage> objects;
+  std::string storage;
+  for (int depth = 0; depth < 60; ++depth) {
+    objects.push_back(
+        TestMessage(storage, depth == 0 ? 32 : 24).Text(0x0037, "Depth " + std::to_string(depth)));
+    storage += "__attach_version1.0_#00000000/";
+    objects.push_back(TestMessage(storage, 8).Text(0x3001, "message"));
+    storage += "__substg1.0_3701000D/";
+  }
+  const Extracted read = ReadMessage(objects);
+  EXPECT_NE(read.text.find("Subject: Depth 9\n"), std::string::npos) << read.text;
+  EXPECT_EQ(read.text.find("Subject: Depth 30\n"), std::string::npos);
+  EXPECT_EQ(ReadOld("msg", CompoundWriter::Write({{"Workbook", "x"}})).text,
+            "refused: has no message in it");
 }
 
 }  // namespace

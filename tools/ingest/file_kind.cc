@@ -200,7 +200,7 @@ constexpr OleKind kOleKinds[] = {
     {"Book", "xls", {"an old Excel workbook (.xls)", kTable}},
     {"PowerPoint Document", "", {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
     {"PP40", "", {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
-    {kMessageEntry, "", {"an Outlook message (.msg)", "save it as .eml or text"}}};
+    {kMessageEntry, "msg", {"an Outlook message (.msg)", "save it as .eml or text"}}};
 constexpr OleKind kOtherOle = {
     "", "", {"a file of an old office program", "save it as docx, odt or PDF"}};
 

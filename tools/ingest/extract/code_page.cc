@@ -9,10 +9,8 @@
 #include "tools/ingest/compound_file.h"
 
 namespace lectern::tools {
-namespace {
-
-// iconv's name for a code page. Windows numbers most pages as the labels do ("cp1251").
-std::string EncodingOfCodePage(uint32_t page) {
+std::string CodePageEncoding(uint32_t code_page) {
+  // The others have labels with their number ("cp1251").
   constexpr std::pair<uint32_t, const char*> kPages[] = {
       {367, "ascii"},         {936, "gbk"},           {1200, "utf-16"},
       {1361, "johab"},        {10000, "macintosh"},   {10007, "maccyrillic"},
@@ -24,15 +22,13 @@ std::string EncodingOfCodePage(uint32_t page) {
       {65001, "utf-8"}};
   constexpr uint32_t kIso8859 = 28590;
   const auto* const found =
-      std::ranges::find(kPages, page, &std::pair<uint32_t, const char*>::first);
-  const bool is_iso = page > kIso8859 && page <= kIso8859 + 16;
+      std::ranges::find(kPages, code_page, &std::pair<uint32_t, const char*>::first);
+  const bool is_iso = code_page > kIso8859 && code_page <= kIso8859 + 16;
   std::string name = found != std::end(kPages) ? EncodingOfLabel(found->second)
-                     : is_iso ? EncodingOfLabel("iso-8859-" + std::to_string(page - kIso8859))
-                              : EncodingOfLabel("cp" + std::to_string(page));
+                     : is_iso ? EncodingOfLabel("iso-8859-" + std::to_string(code_page - kIso8859))
+                              : EncodingOfLabel("cp" + std::to_string(code_page));
   return name.empty() ? EncodingOfLabel("cp1252") : name;
 }
-
-}  // namespace
 
 std::string Utf16Text(std::string_view bytes) {
   constexpr uint32_t kReplacement = 0xFFFD;
@@ -66,7 +62,7 @@ std::string CodePageText(std::string_view bytes, uint32_t code_page) {
       std::ranges::all_of(bytes, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
   // In pages of ISO-2022 characters are written in ASCII.
   if (is_ascii && bytes.find('\x1B') == std::string_view::npos) return std::string(bytes);
-  return ConvertToUtf8(bytes, EncodingOfCodePage(code_page)).text;
+  return ConvertToUtf8(bytes, CodePageEncoding(code_page)).text;
 }
 
 }  // namespace lectern::tools

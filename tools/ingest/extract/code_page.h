@@ -18,6 +18,9 @@ std::string Latin1Text(std::string_view bytes);
 // UTF-8 of a text in a code page, such as 1252 or 932; in 1252 where the page is not known.
 std::string CodePageText(std::string_view bytes, uint32_t code_page);
 
+// iconv's name for a code page; that of 1252 where the page is not known.
+std::string CodePageEncoding(uint32_t code_page);
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_EXTRACT_CODE_PAGE_H_

@@ -30,6 +30,7 @@ constexpr Reader kReaders[] = {
     {"xlsx", ReadZip<ReadXlsx>},
     {"ods", ReadZip<ReadOds>},
     {"xls", ReadXls},
+    {"msg", ReadMsg},
     {"epub", ReadZip<ReadEpub>},
     {"eml", ReadMail},
     {"ipynb", ReadNotebook},
