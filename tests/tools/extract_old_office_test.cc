@@ -2,6 +2,7 @@
 // system that holds them. Expected texts are what LibreOffice shows, in the form of html.h.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cstdio>
 #include <fstream>
@@ -130,6 +131,9 @@ TEST(CompoundFileTest, TheKindIsThatOfTheRootsStreams) {
   const std::string embedded = "Object/WordDocument";
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"Workbook", "x"}, {embedded, "x"}})), "xls");
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"BOOK", "x"}, {embedded, "x"}})), "xls");
+  EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"PowerPoint Document", "x"}, {"PP40", "x"}})),
+            "ppt");
+  EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"PP40", "x"}})), "");
   EXPECT_EQ(OldOfficeFormat(CompoundWriter::Write({{"WordDocument", "x"}})), "doc");
   EXPECT_EQ(
       OldOfficeFormat(CompoundWriter::Write({{"__properties_version1.0", "x"}, {embedded, "x"}})),
@@ -508,6 +512,217 @@ TEST(OutlookTest, MessagesInMessagesEndSomewhere) {
   EXPECT_EQ(read.text.find("Subject: Depth 30\n"), std::string::npos);
   EXPECT_EQ(ReadOld("msg", CompoundWriter::Write({{"Workbook", "x"}})).text,
             "refused: has no message in it");
+}
+
+// --- PowerPoint ----------------------------------------------------------------------------------
+
+std::string Ppt(uint16_t kind, const std::string& data, int instance = 0) {
+  const bool is_container = data.size() >= 8 && kind != 0x0FA8 && kind != 0x0FA0;
+  return Little(static_cast<uint64_t>(instance) << 4 | (is_container ? 15 : 0), 2) +
+         Little(kind, 2) + Little(data.size(), 4) + data;
+}
+std::string Words(int kind, const std::string& text, const std::string& style = "") {
+  return Ppt(0x0F9F, Little(static_cast<uint64_t>(kind), 4)) + Ppt(0x0FA8, text) +
+         (style.empty() ? "" : Ppt(0x0FA1, style));
+}
+std::string Box(int left, int top, int right, int bottom) {
+  std::string anchor;
+  for (const int side : {left, top, right, bottom})
+    anchor += Little(static_cast<uint64_t>(side), 4);
+  return Ppt(0xF00F, anchor);
+}
+std::string Options(const std::vector<std::pair<int, uint32_t>>& values,
+                    const std::string& texts = "") {
+  std::string data;
+  for (const auto& [id, value] : values)
+    data += Little(static_cast<uint64_t>(id), 2) + Little(value, 4);
+  return Ppt(0xF00B, data + texts, static_cast<int>(values.size()));
+}
+std::string Shape(const std::string& records, int placeholder = 0) {
+  const std::string fills =
+      placeholder == 0
+          ? ""
+          : Ppt(0xF011, Ppt(0x0BC3, Little(0, 4) + Little(static_cast<uint64_t>(placeholder), 4)));
+  return Ppt(0xF004, Ppt(0xF00A, Little(1, 4) + Little(0, 4)) + fills + records);
+}
+std::string TextShape(int kind, const std::string& text, int placeholder = 0,
+                      const std::string& style = "") {
+  return Shape(Ppt(0xF00D, Words(kind, text, style)), placeholder);
+}
+std::string OutlineShape(int index, int placeholder = 0) {
+  return Shape(Ppt(0xF00D, Ppt(0x0F9E, Little(static_cast<uint64_t>(index), 4))), placeholder);
+}
+std::string Group(const std::string& shapes, const std::string& options = "") {
+  return Ppt(0xF003, Shape(options) + shapes);
+}
+std::string Drawing(const std::string& shapes) { return Ppt(0x040C, Ppt(0xF002, Group(shapes))); }
+
+struct TestSlide {
+  std::string shapes, outline, notes;
+  bool is_hidden = false;
+};
+
+// The streams of a presentation.
+Streams Slides(const std::vector<TestSlide>& slides, const std::string& document = "") {
+  std::string stream, list, notes_list, places;
+  uint64_t number = 1;
+  const auto add = [&](const std::string& record) {
+    places += Little(++number | 1 << 20, 4) + Little(stream.size(), 4);
+    stream += record;
+    return number;
+  };
+  for (size_t i = 0; i < slides.size(); ++i) {
+    const TestSlide& slide = slides[i];
+    const uint64_t id = 256 + i, notes_id = slide.notes.empty() ? 0 : 500 + i;
+    const std::string atom = Ppt(0x03EF, std::string(16, '\0') + Little(notes_id, 4));
+    const std::string show =
+        Ppt(0x03F9, std::string(10, '\0') + Little(slide.is_hidden ? 4 : 0, 2));
+    const uint64_t at = add(Ppt(0x03EE, atom + show + Drawing(slide.shapes)));
+    list += Ppt(0x03F3, Little(at, 4) + Little(0, 8) + Little(id, 4)) + slide.outline;
+    if (slide.notes.empty()) continue;
+    const uint64_t notes = add(Ppt(0x03F0, Drawing(slide.notes)));
+    notes_list += Ppt(0x03F3, Little(notes, 4) + Little(0, 8) + Little(notes_id, 4));
+  }
+  const uint64_t main =
+      add(Ppt(0x03E8, document + Ppt(0x0FF0, list, 0) + Ppt(0x0FF0, notes_list, 2)));
+  const size_t directory = stream.size();
+  stream += Ppt(0x1772, places);
+  const size_t edit = stream.size();
+  stream += Ppt(0x0FF5, std::string(8, '\0') + Little(0, 4) + Little(directory, 4) +
+                            Little(main, 4) + std::string(8, '\0'));
+  return {{"Current User", Ppt(0x0FF6, Little(20, 4) + Little(0xE391C05F, 4) + Little(edit, 4))},
+          {"PowerPoint Document", stream}};
+}
+Extracted ReadSlides(const std::vector<TestSlide>& slides, const std::string& document = "") {
+  return ReadOld("ppt", CompoundWriter::Write(Slides(slides, document)));
+}
+
+// Runs of paragraphs (count, level, bullet or -1) and then one of letters (count, flags).
+std::string Style(const std::vector<std::array<int, 3>>& paragraphs, const std::string& letters) {
+  std::string style;
+  for (const auto& [count, level, bullet] : paragraphs) {
+    style += Little(static_cast<uint64_t>(count), 4) + Little(static_cast<uint64_t>(level), 2) +
+             Little(bullet < 0 ? 0x800 : 0x801, 4) +
+             (bullet < 0 ? "" : Little(static_cast<uint64_t>(bullet), 2)) + Little(0, 2);
+  }
+  return style + letters;
+}
+
+TEST(OldPowerPointTest, SlidesTitlesOutlinesAndNotes) {
+  const Extracted read =
+      ReadSlides({{OutlineShape(1, 14) + OutlineShape(0, 13) + TextShape(4, "beside"),
+                   Words(0, "The\x0Btitle") + Words(1, "First\rSecond"),
+                   TextShape(2, "What to say", 12) + TextShape(4, "5", 8)},
+                  {TextShape(0, "Hidden"), "", "", true},
+                  {TextShape(6, "Caf\xE9") + TextShape(5, "of 2024") + TextShape(4, "3", 8) +
+                       TextShape(4, "a foot", 9),
+                   "", ""}});
+  EXPECT_EQ(read.text,
+            "# The title\n\n- First\n- Second\n\nbeside\n\nWhat to say\n\n# Café\n\nof 2024\n");
+  EXPECT_EQ(read.note, "1 hidden slide is left out");
+  EXPECT_EQ(read.num_pages, 3u);
+  ASSERT_EQ(read.pages.size(), 2u);
+  EXPECT_EQ(read.pages[1].page, 3u);
+}
+
+TEST(OldPowerPointTest, LevelsBulletsAndRaisedLetters) {
+  const std::string text = "One\rTwo\rThree\r106 m";
+  // Letters: 16 plain, 1 raised by half, the rest plain.
+  const std::string letters = Little(16, 4) + Little(0, 4) + Little(1, 4) + Little(1 << 19, 4) +
+                              Little(30, 2) + Little(9, 4) + Little(3, 4) + Little(0, 2);
+  EXPECT_EQ(ReadSlides({{TextShape(1, text, 14,
+                                   Style({{4, 0, -1}, {4, 1, 1}, {6, 0, 0}, {6, 0, 1}}, letters)),
+                         "", ""}})
+                .text,
+            "- One\n  - Two\n\nThree\n\n- 10⁶ m\n");
+}
+
+TEST(OldPowerPointTest, NumberedLists) {
+  const auto numbering = [](int scheme, int first) {
+    return Little(3 << 24, 4) + Little(1, 2) + Little(static_cast<uint64_t>(scheme), 2) +
+           Little(static_cast<uint64_t>(first), 2) + Little(0, 4) + Little(0, 4);
+  };
+  const auto tags = [](const std::string& records) {
+    return Ppt(0x1388, Ppt(0x138A, Ppt(0x0FBA, Wide("___PPT9")) + Ppt(0x138B, records)));
+  };
+  // The first two paragraphs have the first numbering, the third has none, the last the second.
+  const auto letters = [](int count, int at) {
+    return Little(static_cast<uint64_t>(count), 4) + Little(0x3C00, 4) +
+           Little(static_cast<uint64_t>(at) << 10, 2);
+  };
+  const std::string style = Style({{12, 0, 1}}, letters(4, 1) + letters(2, 0) + letters(6, 2));
+  const std::string numbers = Little(0, 12) + numbering(8, 2) + numbering(3, 1);
+  EXPECT_EQ(ReadSlides({{Shape(Ppt(0xF00D, Words(4, "a\rb\rc\rd", style)) +
+                               Ppt(0xF011, tags(Ppt(0x0FAC, numbers)))),
+                         "", ""}})
+                .text,
+            "(b) a\n(c) b\n- c\n1. d\n");
+  // Those of the outline stand in the document.
+  const std::string outline = Ppt(0x0FAF, Little(256, 4) + Little(1, 4)) + Ppt(0x0FAC, numbers);
+  EXPECT_EQ(ReadSlides({{OutlineShape(0), Words(1, "a\rb\rc\rd", style), ""}},
+                       Ppt(0x07D0, tags(Ppt(0x0FAE, outline))))
+                .text,
+            "(b) a\n(c) b\n- c\n1. d\n");
+}
+
+TEST(OldPowerPointTest, TablesGroupsAndDescriptions) {
+  const auto cell = [](const std::string& text, int left, int top, int right, int bottom) {
+    return Shape(Box(left, top, right, bottom) + Ppt(0xF00D, Words(4, text)));
+  };
+  const std::string table = Group(cell("Region", 0, 0, 10, 10) + cell("City", 10, 0, 30, 10) +
+                                      cell("North", 0, 10, 10, 30) + cell("Osk", 10, 10, 20, 20) +
+                                      cell("7", 20, 10, 30, 20) + cell("Lund", 10, 20, 20, 30) +
+                                      cell("8", 20, 20, 30, 30) + Shape(Box(0, 0, 30, 0)),
+                                  Options({{0x039F, 1}}));
+  const std::string wide = Wide("A pump");
+  EXPECT_EQ(ReadSlides({{Group(Group(TextShape(4, "deep"))) + table +
+                             Shape(Options({{0xC381, static_cast<uint32_t>(wide.size())}}, wide)) +
+                             Shape(Options({{0x03BF, 0x20002}}) + Ppt(0xF00D, Words(4, "no"))),
+                         "", ""}})
+                .text,
+            "deep\n\nRegion | City | City\nNorth | Osk | 7\nNorth | Lund | 8\n\n"
+            "[Image: A pump]\n");
+}
+
+TEST(OldPowerPointTest, TheShortLineOnTopIsATitle) {
+  const auto box = [](const std::string& text, int top, int size) {
+    return Shape(
+        Ppt(0xF010, Little(static_cast<uint64_t>(top), 2) + Little(0, 2) + Little(9, 2) +
+                        Little(static_cast<uint64_t>(top) + 10, 2)) +
+        Ppt(0xF00D, Words(4, text,
+                          Little(99, 4) + Little(0, 6) + Little(99, 4) + Little(1 << 17, 4) +
+                              Little(static_cast<uint64_t>(size), 2))));
+  };
+  EXPECT_EQ(ReadSlides({{box("Below", 50, 20) + box("On top", 0, 30), "", ""}}).text,
+            "# On top\n\nBelow\n");
+  EXPECT_EQ(ReadSlides({{box("Below", 50, 40) + box("On top", 0, 30), "", ""}}).text,
+            "Below\n\nOn top\n");
+}
+
+TEST(OldPowerPointTest, PasswordsAndDamageAreNamed) {
+  Streams streams = Slides({{TextShape(0, "a"), "", ""}});
+  streams[0].second.replace(12, 4, Little(0xF3D1C4DF, 4));
+  EXPECT_EQ(ReadOld("ppt", CompoundWriter::Write(streams)).text,
+            "refused: asks for a password; save it without one");
+  streams[0].second = "";
+  EXPECT_EQ(ReadOld("ppt", CompoundWriter::Write(streams)).text,
+            "refused: is damaged, or of an older PowerPoint than 97: save it as pptx, odp or PDF");
+  EXPECT_EQ(ReadOld("ppt", CompoundWriter::Write({{"PP40", "x"}})).text,
+            "refused: has no presentation of PowerPoint 97 to 2003 in it: save it as pptx, odp or "
+            "PDF");
+  // A text that several shapes refer to, and a slide that stands in the list again and again.
+  EXPECT_EQ(ReadSlides({{OutlineShape(0) + OutlineShape(0), Words(4, "once"), ""}}).text, "once\n");
+  std::string list;
+  for (int i = 0; i < 100; ++i) list += Ppt(0x03F3, Little(2, 4) + Little(0, 12));
+  const Extracted again =
+      ReadSlides({{TextShape(4, std::string(5000, 'a')), "", ""}}, Ppt(0x0FF0, list, 0));
+  EXPECT_EQ(again.num_pages, 101u);
+  EXPECT_TRUE(again.note.ends_with("slides are damaged and left out")) << again.note;
+  EXPECT_LT(again.text.size(), 200'000u);
+  // Groups in groups.
+  std::string deep = TextShape(4, "deep");
+  for (int i = 0; i < 500; ++i) deep = Group(deep);
+  EXPECT_EQ(ReadSlides({{deep + TextShape(4, "shown"), "", ""}}).text, "shown\n");
 }
 
 }  // namespace

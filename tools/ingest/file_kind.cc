@@ -198,8 +198,11 @@ constexpr OleKind kOleKinds[] = {
     {"WordDocument", "doc", {"an old Word document (.doc)", "save it as docx, odt or PDF"}},
     {"Workbook", "xls", {"an old Excel workbook (.xls)", kTable}},
     {"Book", "xls", {"an old Excel workbook (.xls)", kTable}},
-    {"PowerPoint Document", "", {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
-    {"PP40", "", {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
+    {"PowerPoint Document",
+     "ppt",
+     {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
+    {"PP97_DUALSTORAGE", "ppt", {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
+    {"PP40", "", {"a PowerPoint file of before 1997", "save it as pptx, odp or PDF"}},
     {kMessageEntry, "msg", {"an Outlook message (.msg)", "save it as .eml or text"}}};
 constexpr OleKind kOtherOle = {
     "", "", {"a file of an old office program", "save it as docx, odt or PDF"}};

@@ -25,12 +25,12 @@ constexpr std::pair<std::string_view, Format> kFormats[] = {
     {"pdf", Format::kPdf},         {"rtf", Format::kRtf},           {"doc", Format::kDoc},
     {"docx", Format::kDocx},       {"odt", Format::kOdt},           {"pptx", Format::kPptx},
     {"odp", Format::kOdp},         {"xlsx", Format::kXlsx},         {"ods", Format::kOds},
-    {"epub", Format::kEpub},       {"xls", Format::kXls},           {"msg", Format::kMsg},
-    {"eml", Format::kMail},        {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
-    {"tsv", Format::kTsv},         {"man", Format::kManPage},       {"srt", Format::kSubtitles},
-    {"fb2", Format::kFictionBook}, {"rst", Format::kRst},           {"adoc", Format::kAsciiDoc},
-    {"org", Format::kOrg},         {"latex", Format::kLatex},       {"docbook", Format::kDocBook},
-    {"ics", Format::kCalendar},    {"vcf", Format::kContacts}};
+    {"epub", Format::kEpub},       {"xls", Format::kXls},           {"ppt", Format::kPpt},
+    {"msg", Format::kMsg},         {"eml", Format::kMail},          {"ipynb", Format::kNotebook},
+    {"csv", Format::kCsv},         {"tsv", Format::kTsv},           {"man", Format::kManPage},
+    {"srt", Format::kSubtitles},   {"fb2", Format::kFictionBook},   {"rst", Format::kRst},
+    {"adoc", Format::kAsciiDoc},   {"org", Format::kOrg},           {"latex", Format::kLatex},
+    {"docbook", Format::kDocBook}, {"ics", Format::kCalendar},      {"vcf", Format::kContacts}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
     {".pdf", Format::kPdf},           {".rtf", Format::kRtf},

@@ -32,6 +32,7 @@ enum class Format {
   kOds,
   kEpub,
   kXls,
+  kPpt,
   kMsg,
   kMail,
   kNotebook,
@@ -50,8 +51,8 @@ enum class Format {
 };
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
-    "auto, text, markdown, html, pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, xls, msg, "
-    "eml, ipynb, csv, tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
+    "auto, text, markdown, html, pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, xls, ppt, "
+    "msg, eml, ipynb, csv, tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);

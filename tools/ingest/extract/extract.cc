@@ -30,6 +30,7 @@ constexpr Reader kReaders[] = {
     {"xlsx", ReadZip<ReadXlsx>},
     {"ods", ReadZip<ReadOds>},
     {"xls", ReadXls},
+    {"ppt", ReadPpt},
     {"msg", ReadMsg},
     {"epub", ReadZip<ReadEpub>},
     {"eml", ReadMail},

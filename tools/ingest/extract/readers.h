@@ -21,6 +21,7 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes);
 
 // The same of Office before 2007.
 api::Result<Extracted> ReadXls(std::string_view bytes);
+api::Result<Extracted> ReadPpt(std::string_view bytes);
 // A message of Outlook, as the same mail.
 api::Result<Extracted> ReadMsg(std::string_view bytes);
 
