@@ -36,7 +36,7 @@ struct PptShape {
     return !text.AllLines().empty() ||
            std::ranges::any_of(children, [](const PptShape& child) { return child.HasText(); });
   }
-  // What stands on each slide: the date, the number, a foot or head.
+  // Whether it stands on each slide: the date, the number, a foot or head.
   bool IsOfFrame() const {
     constexpr int kDate = 7, kHead = 10;
     return placeholder >= kDate && placeholder <= kHead;
@@ -52,7 +52,8 @@ struct PptShape {
 // the first shape that refers to it.
 class DrawingReader {
  public:
-  explicit DrawingReader(std::vector<PptText> outline) : outline_(std::move(outline)) {}
+  DrawingReader(std::vector<PptText> outline, const PptMasterStyle& master)
+      : outline_(std::move(outline)), master_(master) {}
 
   std::vector<PptShape> Read(std::string_view slide) {
     const std::string_view drawing =
@@ -121,6 +122,7 @@ class DrawingReader {
       }
     }
     if (!text.empty()) shape.text = Text(text, added);
+    master_.ApplyTo(shape.text);
     return shape;
   }
 
@@ -168,6 +170,7 @@ class DrawingReader {
   }
 
   std::vector<PptText> outline_;
+  const PptMasterStyle& master_;
 };
 
 class SlideWriter {
@@ -421,6 +424,45 @@ std::vector<PptSlide> SlidesOf(std::string_view document, uint16_t list) {
   return slides;
 }
 
+// The styles of masters, by the number by which slides refer to them.
+class Masters {
+ public:
+  Masters(std::string_view document, Presentation& presentation)
+      : presentation_(presentation),
+        usual_records_(FindRecord(document, PptId::kEnvironment).data) {
+    constexpr uint16_t kMasters = 1;
+    for (const PptSlide& master : SlidesOf(document, kMasters)) places_[master.id] = master.place;
+    usual_.Add(usual_records_);
+  }
+  // The style of a slide's master, or of the master that the master of titles refers to.
+  const PptMasterStyle& Of(std::string_view slide) {
+    constexpr size_t kMaster = 12;
+    uint32_t id = Uint32At(FindRecord(slide, PptId::kSlideAtom).data, kMaster);
+    for (int step = 0; step < 2; ++step) {
+      if (const auto known = styles_.find(id); known != styles_.end()) return known->second;
+      const auto place = places_.find(id);
+      if (place == places_.end()) break;
+      const PptRecord master = presentation_.Part(place->second, PptId::kMaster);
+      if (!master.data.empty()) {
+        PptMasterStyle& style = styles_[id];
+        style.Add(master.data);
+        style.Add(usual_records_);
+        return style;
+      }
+      const PptRecord titles = presentation_.Part(place->second, PptId::kSlide);
+      id = Uint32At(FindRecord(titles.data, PptId::kSlideAtom).data, kMaster);
+    }
+    return usual_;
+  }
+
+ private:
+  Presentation& presentation_;
+  const std::string_view usual_records_;
+  std::map<uint32_t, uint32_t> places_;
+  std::map<uint32_t, PptMasterStyle> styles_;
+  PptMasterStyle usual_;
+};
+
 }  // namespace
 
 api::Result<Extracted> ReadPpt(std::string_view bytes) {
@@ -458,6 +500,7 @@ api::Result<Extracted> ReadPpt(std::string_view bytes) {
   }
   std::map<uint32_t, uint32_t> notes;  // the places of pages, by their number
   for (const PptSlide& page : SlidesOf(main.data, 2)) notes[page.id] = page.place;
+  Masters masters(main.data, presentation);
   TextBuilder writer;
   SlideWriter slides(writer);
   uint64_t num_slides = 0, num_hidden = 0, num_damaged = 0;
@@ -474,10 +517,11 @@ api::Result<Extracted> ReadPpt(std::string_view bytes) {
       ++num_hidden;
       continue;
     }
-    slides.Write(DrawingReader(std::move(slide.outline)).Read(part.data));
+    slides.Write(DrawingReader(std::move(slide.outline), masters.Of(part.data)).Read(part.data));
     const auto page = notes.find(Uint32At(FindRecord(part.data, PptId::kSlideAtom).data, kNotes));
     if (page == notes.end()) continue;
-    slides.WriteNotes(DrawingReader({}).Read(presentation.Part(page->second, PptId::kNotes).data));
+    slides.WriteNotes(
+        DrawingReader({}, {}).Read(presentation.Part(page->second, PptId::kNotes).data));
   }
   std::string note = CountedNote(num_hidden, "hidden slide", "left out");
   AddNote(CountedNote(num_damaged, "slide", "damaged and left out"), note);

@@ -69,23 +69,28 @@ std::vector<PptNumbering> ReadNumberings(std::string_view data) {
 
 class StyleReader {
  public:
-  // `num_characters`: of the text with the paragraph's end that stands behind it.
-  StyleReader(std::string_view style, uint64_t num_characters)
-      : style_(style), num_characters_(num_characters) {
-    while (Has() && EndOf(paragraphs) < num_characters_) paragraphs.push_back(TakeParagraph());
-    while (Has() && EndOf(letters) < num_characters_) letters.push_back(TakeLetters());
+  explicit StyleReader(std::string_view style) : style_(style) {}
+  // Reads the runs of a text. `num_characters`: with the paragraph's end that stands behind it.
+  void ReadRuns(uint64_t num_characters) {
+    while (Has() && EndOf(paragraphs) < num_characters) {
+      const uint64_t end = EndOf(paragraphs) + Take32();
+      const int level = std::min<int>(Take16(), 8);
+      paragraphs.push_back(TakeParagraph());
+      paragraphs.back().end = end;
+      paragraphs.back().level = level;
+    }
+    while (Has() && EndOf(letters) < num_characters) {
+      const uint64_t end = EndOf(letters) + Take32();
+      letters.push_back(TakeLetters());
+      letters.back().end = end;
+    }
   }
   std::vector<ParagraphRun> paragraphs;
   std::vector<LetterRun> letters;
 
- private:
-  template <typename Run>
-  static uint64_t EndOf(const std::vector<Run>& runs) {
-    return runs.empty() ? 0 : runs.back().end;
-  }
   bool Has() const { return at_ < style_.size(); }
-  uint16_t Take16() { return Uint16At(style_, (at_ += 2) - 2); }
-  uint32_t Take32() { return Uint32At(style_, (at_ += 4) - 4); }
+
+  uint16_t TakeNumber() { return Take16(); }
 
   // MS-PPT, 2.9.20: fields that the mask names, in this order.
   ParagraphRun TakeParagraph() {
@@ -97,8 +102,6 @@ class StyleReader {
     constexpr uint32_t kBehind[] = {1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 8, 1 << 10, 1 << 15};
     constexpr uint32_t kFontAlignment = 1 << 16, kDirection = 1 << 21;
     ParagraphRun run;
-    run.end = EndOf(paragraphs) + Take32();
-    run.level = std::min<int>(Take16(), 8);
     const uint32_t mask = Take32();
     if (mask & kBulletFlags) {
       const uint16_t flags = Take16();
@@ -119,7 +122,6 @@ class StyleReader {
     constexpr uint32_t kStyles = 0x3FFF, kSize = 1 << 17, kColor = 1 << 18, kRaised = 1 << 19;
     constexpr uint32_t kFonts[] = {1 << 16, 1 << 21, 1 << 22, 1 << 23};
     LetterRun run;
-    run.end = EndOf(letters) + Take32();
     const uint32_t mask = Take32();
     if (mask & kStyles) run.numbering = Take16() >> 10 & 0xF;
     for (const uint32_t bit : kFonts) at_ += mask & bit ? 2 : 0;
@@ -129,8 +131,15 @@ class StyleReader {
     return run;
   }
 
+ private:
+  template <typename Run>
+  static uint64_t EndOf(const std::vector<Run>& runs) {
+    return runs.empty() ? 0 : runs.back().end;
+  }
+  uint16_t Take16() { return Uint16At(style_, (at_ += 2) - 2); }
+  uint32_t Take32() { return Uint32At(style_, (at_ += 4) - 4); }
+
   std::string_view style_;
-  uint64_t num_characters_;
   size_t at_ = 0;
 };
 
@@ -138,7 +147,8 @@ PptText WithStyle(const RawText& raw) {
   constexpr uint16_t kParagraphEnd = 0x0D, kLineEnd = 0x0B;
   PptText text;
   text.kind = raw.kind;
-  const StyleReader style(raw.style, raw.units.size() + 1);
+  StyleReader style(raw.style);
+  style.ReadRuns(raw.units.size() + 1);
   const std::vector<PptNumbering> numberings = ReadNumberings(raw.number_style);
   size_t paragraph = 0, letters = 0;
   PptParagraph current;
@@ -166,6 +176,7 @@ PptText WithStyle(const RawText& raw) {
     if (is_first && letter && letter->numbering < numberings.size())
       current.numbering = numberings[letter->numbering];
     if (letter) text.largest_letters = std::max(text.largest_letters, letter->size);
+    text.has_usual_letters |= !letter || letter->size == 0;
     uint32_t unit = raw.units[i];
     const bool is_field = std::ranges::binary_search(raw.fields, static_cast<uint32_t>(i));
     if (unit >= 0xD800 && unit < 0xDC00 && i + 1 < raw.units.size()) {
@@ -229,6 +240,43 @@ std::string NumberInScheme(int number, uint16_t scheme) {
   constexpr size_t kUsual = 3;  // also for numbers of East Asia, of Hebrew and of Arabic
   const Scheme& found = kSchemes[scheme < std::size(kSchemes) ? scheme : kUsual];
   return std::string(found.begin) + NumberText(number, found.style) + std::string(found.end);
+}
+
+void PptMasterStyle::Add(std::string_view records) {
+  constexpr int kNamesLevels = PptText::kCentredBody;  // kinds from this one on
+  constexpr int kMostLevels = 5;
+  PptRecords all(records);
+  for (PptRecord record; all.Next(record);) {
+    if (record.kind != PptId::kMasterStyle) continue;
+    StyleReader style(record.data);
+    const int count = std::min<int>(style.TakeNumber(), kMostLevels);
+    for (int i = 0; i < count && style.Has(); ++i) {
+      const int level = record.instance >= kNamesLevels ? style.TakeNumber() : i;
+      const std::optional<bool> has_bullet = style.TakeParagraph().has_bullet;
+      levels_.try_emplace({record.instance, level}, Level{has_bullet, style.TakeLetters().size});
+    }
+  }
+}
+
+// The style of a kind, or of the kind that it is one of.
+const PptMasterStyle::Level* PptMasterStyle::Find(int kind, int level) const {
+  const bool is_body =
+      kind == PptText::kCentredBody || kind == PptText::kHalfBody || kind == PptText::kQuarterBody;
+  const int wider = is_body                          ? PptText::kBody
+                    : kind == PptText::kCentredTitle ? PptText::kTitle
+                                                     : kind;
+  auto found = levels_.find({kind, level});
+  if (found == levels_.end()) found = levels_.find({wider, level});
+  return found == levels_.end() ? nullptr : &found->second;
+}
+
+void PptMasterStyle::ApplyTo(PptText& text) const {
+  for (PptParagraph& paragraph : text.paragraphs) {
+    const Level* const level = Find(text.kind, paragraph.level);
+    if (!level) continue;
+    if (!paragraph.has_bullet) paragraph.has_bullet = level->has_bullet;
+    if (text.has_usual_letters) text.largest_letters = std::max(text.largest_letters, level->size);
+  }
 }
 
 std::string_view AddedRecords(std::string_view records) {

@@ -4,16 +4,19 @@
 #define LECTERN_TOOLS_INGEST_EXTRACT_PPT_RECORDS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lectern::tools {
 
 // Numbers of kinds of records; those from 0xF000 on are of drawings (MS-ODRAW).
 struct PptId {
-  static constexpr uint16_t kDocument = 0x03E8, kSlide = 0x03EE, kSlideAtom = 0x03EF,
+  static constexpr uint16_t kDocument = 0x03E8, kEnvironment = 0x03F2, kMaster = 0x03F8,
+                            kMasterStyle = 0x0FA3, kSlide = 0x03EE, kSlideAtom = 0x03EF,
                             kNotes = 0x03F0, kSlidePlace = 0x03F3, kSlideShow = 0x03F9,
                             kDrawing = 0x040C, kPlaceholder = 0x0BC3, kOutlineText = 0x0F9E,
                             kTextKind = 0x0F9F, kWideText = 0x0FA0, kTextStyle = 0x0FA1,
@@ -81,11 +84,30 @@ struct PptText {
   };
   int kind = kNone;
   std::vector<PptParagraph> paragraphs;
-  int largest_letters = 0;  // in points; 0: the master tells
+  int largest_letters = 0;         // in points; 0: no size is told
+  bool has_usual_letters = false;  // some letters have the size that the master tells
 
   bool is_title() const { return kind == kTitle || kind == kCentredTitle; }
   // All lines with a space between them.
   std::string AllLines() const;
+};
+
+// How a slide's master shows texts that do not tell it, by their kind and level.
+class PptMasterStyle {
+ public:
+  // Adds the styles among the records of a master or of a document's environment; those that are
+  // there already stay.
+  void Add(std::string_view records);
+  // Fills in bullets and the size of letters.
+  void ApplyTo(PptText& text) const;
+
+ private:
+  struct Level {
+    std::optional<bool> has_bullet;
+    int size = 0;
+  };
+  const Level* Find(int kind, int level) const;
+  std::map<std::pair<int, int>, Level> levels_;
 };
 
 // The records that PowerPoint 2000 added to a shape or a document; empty: there are none.
