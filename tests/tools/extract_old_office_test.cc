@@ -497,6 +497,14 @@ TEST(OutlookTest, ASignedMessageIsTheMailThatWasSigned) {
   EXPECT_EQ(read.note, "");
 }
 
+TEST(OutlookTest, TextInRtfAloneIsTold) {
+  const Extracted read =
+      ReadMessage({TestMessage("").Text(0x0037, "Rich").Bytes(0x1009, 0x102, "compressed")});
+  EXPECT_EQ(read.text, "Subject: Rich\n");
+  EXPECT_EQ(read.note,
+            "1 text is there in RTF alone, and left out: save the message as .eml for it");
+}
+
 TEST(OutlookTest, MessagesInMessagesEndSomewhere) {
   std::vector<TestMessage> objects;
   std::string storage;

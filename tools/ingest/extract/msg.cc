@@ -28,8 +28,8 @@ struct MapiId {
                             kRepresentedName = 0x0042, kRepresentedAddress = 0x0065,
                             kHeaders = 0x007D, kReceiverKind = 0x0C15, kSenderName = 0x0C1A,
                             kSenderAddress = 0x0C1F, kShownCc = 0x0E03, kShownTo = 0x0E04,
-                            kDelivered = 0x0E06, kBody = 0x1000, kHtml = 0x1013, kName = 0x3001,
-                            kAddress = 0x3003, kData = 0x3701, kShortFile = 0x3704,
+                            kDelivered = 0x0E06, kBody = 0x1000, kRtf = 0x1009, kHtml = 0x1013,
+                            kName = 0x3001, kAddress = 0x3003, kData = 0x3701, kShortFile = 0x3704,
                             kMethod = 0x3705, kFile = 0x3707, kMediaType = 0x370E,
                             kSmtpAddress = 0x39FE, kHtmlCodePage = 0x3FDE, kCodePage = 0x3FFD,
                             kSenderSmtp = 0x5D01, kRepresentedSmtp = 0x5D02;
@@ -228,6 +228,9 @@ class MessageWriter {
     return mail + "MIME-Version: 1.0\n" + Multipart("mixed", parts);
   }
 
+  // Number of messages whose text is there in RTF alone.
+  uint64_t num_rtf() const { return num_rtf_; }
+
  private:
   // The code page of texts that are not in Unicode. Many programs give that of the HTML alone.
   static uint32_t CodePageOf(const MapiObject& message) {
@@ -333,6 +336,7 @@ class MessageWriter {
     } else if (html = message.Text(MapiId::kHtml, code_page_); !html.empty()) {
       parts.push_back(TextPart("html; charset=utf-8", html));
     }
+    num_rtf_ += parts.empty() && !message.Bytes(MapiId::kRtf).empty();
     return parts.size() == 1 ? parts[0] : parts.empty() ? "" : Multipart("alternative", parts);
   }
 
@@ -365,7 +369,7 @@ class MessageWriter {
 
   CompoundFile& file_;
   uint32_t code_page_ = 0;  // of the message that is written
-  uint64_t num_boundaries_ = 0;
+  uint64_t num_boundaries_ = 0, num_rtf_ = 0;
 };
 
 }  // namespace
@@ -375,7 +379,13 @@ api::Result<Extracted> ReadMsg(std::string_view bytes) {
   if (!file.ok()) return file.error();
   if (!file->Find(CompoundFile::kRoot, "__properties_version1.0"))
     return api::Error{LECTERN_INVALID_ARGUMENT, "has no message in it", "file"};
-  auto extracted = ReadMail(MessageWriter(*file).Write(CompoundFile::kRoot, 0));
+  MessageWriter message(*file);
+  auto extracted = ReadMail(message.Write(CompoundFile::kRoot, 0));
+  if (extracted.ok() && message.num_rtf() > 0) {
+    AddNote(CountedNote(message.num_rtf(), "text", "there in RTF alone, and left out") +
+                ": save the message as .eml for it",
+            extracted->note);
+  }
   if (extracted.ok() && file->is_cut_off())
     AddNote("the file is cut off, so that parts of it may be missing", extracted->note);
   return extracted;
