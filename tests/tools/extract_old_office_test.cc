@@ -727,6 +727,13 @@ TEST(OldPowerPointTest, PasswordsAndDamageAreNamed) {
   EXPECT_EQ(again.num_pages, 101u);
   EXPECT_TRUE(again.note.ends_with("slides are damaged and left out")) << again.note;
   EXPECT_LT(again.text.size(), 200'000u);
+  // More rows than a table has.
+  std::string many;
+  for (int i = 0; i < 1000; ++i)
+    many += Shape(Box(i, i, i + 1000, i + 1000) + Ppt(0xF00D, Words(4, "cell")));
+  const Extracted boxes = ReadSlides({{Group(many, Options({{0x039F, 1}})), "", ""}});
+  EXPECT_TRUE(boxes.text.starts_with("cell\n\ncell\n\n"));
+  EXPECT_LT(boxes.text.size(), 10'000u);
   // Groups in groups.
   std::string deep = TextShape(4, "deep");
   for (int i = 0; i < 500; ++i) deep = Group(deep);

@@ -2,9 +2,8 @@
 // MS-ODRAW. The text is that of the same presentation as .pptx.
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +19,7 @@ namespace {
 
 // Places of a shape on a slide, in any unit.
 struct PptBox {
-  int left = 0, top = 0, right = 0, bottom = 0;
+  int64_t left = 0, top = 0, right = 0, bottom = 0;
 };
 
 struct PptShape {
@@ -226,7 +225,7 @@ class SlideWriter {
       }
     }
     if (!best || best->is_group || others.empty()) return nullptr;
-    const int middle = best->box.top + (best->box.bottom - best->box.top) / 2;
+    const int64_t middle = best->box.top + (best->box.bottom - best->box.top) / 2;
     for (const PptShape* const other : others) {
       if (other->box.top < middle || other->text.largest_letters > best->text.largest_letters)
         return nullptr;
@@ -277,17 +276,21 @@ class SlideWriter {
   // A table is a group of boxes, whose edges tell the rows and columns. A cell that goes on
   // downwards is said in each of its rows.
   void Table(const std::vector<PptShape>& cells) {
-    std::set<int> rows, columns;
+    constexpr size_t kMostSides = 100;  // PowerPoint makes tables of up to 75 rows and columns
+    std::vector<int64_t> rows, columns;
     for (const PptShape& cell : cells) {
       if (cell.text.kind == PptText::kNone) continue;  // a line
-      rows.insert(cell.box.top);
-      columns.insert(cell.box.left);
+      rows.push_back(cell.box.top);
+      columns.push_back(cell.box.left);
     }
-    constexpr size_t kMostSides = 1000;  // of a table: of 75 in PowerPoint
-    if (rows.size() > kMostSides || columns.size() > kMostSides) return;
+    for (std::vector<int64_t>* const edges : {&rows, &columns}) {
+      std::ranges::sort(*edges);
+      edges->erase(std::unique(edges->begin(), edges->end()), edges->end());
+      if (edges->size() > kMostSides) return Shapes(cells);
+    }
     writer_.Gap();
-    for (const int row : rows) {
-      std::map<int, const PptShape*> in_row;  // by the left edge
+    for (const int64_t row : rows) {
+      std::map<int64_t, const PptShape*> in_row;  // by the left edge
       for (const PptShape& cell : cells) {
         if (cell.text.kind != PptText::kNone && cell.box.top <= row &&
             (cell.box.top == row || cell.box.bottom > row))
@@ -297,8 +300,8 @@ class SlideWriter {
       std::vector<int> widths;
       for (const auto& [left, cell] : in_row) {
         texts.push_back(cell->text.AllLines());
-        const auto width =
-            std::distance(columns.lower_bound(left), columns.lower_bound(cell->box.right));
+        const auto width = std::ranges::lower_bound(columns, cell->box.right) -
+                           std::ranges::lower_bound(columns, left);
         widths.push_back(std::max(1, static_cast<int>(width)));
       }
       writer_.Row(texts, widths);
@@ -373,6 +376,7 @@ class Presentation {
 
 // The styles of numbered lists in the outline, by the numbers of the slides.
 std::map<uint32_t, std::vector<PptNumberStyle>> OutlineStyles(std::string_view document) {
+  constexpr size_t kMostStyles = 100;  // of a slide: one for each of its texts
   std::map<uint32_t, std::vector<PptNumberStyle>> styles;
   PptRecords added(AddedRecords(FindRecord(document, PptId::kDocumentInfo).data));
   for (PptRecord list; added.Next(list);) {
@@ -384,7 +388,7 @@ std::map<uint32_t, std::vector<PptNumberStyle>> OutlineStyles(std::string_view d
       if (entry.kind == PptId::kOutlineStyleHead) {
         slide = Uint32At(entry.data, 0);
         kind = static_cast<int>(Uint32At(entry.data, 4) & 0xF);
-      } else if (entry.kind == PptId::kNumberStyle) {
+      } else if (entry.kind == PptId::kNumberStyle && styles[slide].size() < kMostStyles) {
         styles[slide].push_back({kind, entry.data});
       }
     }
@@ -427,12 +431,10 @@ std::vector<PptSlide> SlidesOf(std::string_view document, uint16_t list) {
 // The styles of masters, by the number by which slides refer to them.
 class Masters {
  public:
-  Masters(std::string_view document, Presentation& presentation)
-      : presentation_(presentation),
-        usual_records_(FindRecord(document, PptId::kEnvironment).data) {
+  Masters(std::string_view document, Presentation& presentation) : presentation_(presentation) {
     constexpr uint16_t kMasters = 1;
     for (const PptSlide& master : SlidesOf(document, kMasters)) places_[master.id] = master.place;
-    usual_.Add(usual_records_);
+    usual_.Add(FindRecord(document, PptId::kEnvironment).data);
   }
   // The style of a slide's master, or of the master that the master of titles refers to.
   const PptMasterStyle& Of(std::string_view slide) {
@@ -446,7 +448,7 @@ class Masters {
       if (!master.data.empty()) {
         PptMasterStyle& style = styles_[id];
         style.Add(master.data);
-        style.Add(usual_records_);
+        style.Add(usual_);
         return style;
       }
       const PptRecord titles = presentation_.Part(place->second, PptId::kSlide);
@@ -457,7 +459,6 @@ class Masters {
 
  private:
   Presentation& presentation_;
-  const std::string_view usual_records_;
   std::map<uint32_t, uint32_t> places_;
   std::map<uint32_t, PptMasterStyle> styles_;
   PptMasterStyle usual_;

@@ -247,12 +247,13 @@ void PptMasterStyle::Add(std::string_view records) {
   constexpr int kMostLevels = 5;
   PptRecords all(records);
   for (PptRecord record; all.Next(record);) {
-    if (record.kind != PptId::kMasterStyle) continue;
+    if (record.kind != PptId::kMasterStyle || record.instance > PptText::kQuarterBody) continue;
     StyleReader style(record.data);
     const int count = std::min<int>(style.TakeNumber(), kMostLevels);
     for (int i = 0; i < count && style.Has(); ++i) {
       const int level = record.instance >= kNamesLevels ? style.TakeNumber() : i;
       const std::optional<bool> has_bullet = style.TakeParagraph().has_bullet;
+      if (level >= kMostLevels) break;
       levels_.try_emplace({record.instance, level}, Level{has_bullet, style.TakeLetters().size});
     }
   }

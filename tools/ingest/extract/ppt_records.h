@@ -98,6 +98,9 @@ class PptMasterStyle {
   // Adds the styles among the records of a master or of a document's environment; those that are
   // there already stay.
   void Add(std::string_view records);
+  void Add(const PptMasterStyle& usual) {
+    levels_.insert(usual.levels_.begin(), usual.levels_.end());
+  }
   // Fills in bullets and the size of letters.
   void ApplyTo(PptText& text) const;
 

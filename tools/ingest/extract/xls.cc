@@ -18,6 +18,7 @@ namespace lectern::tools {
 namespace {
 
 constexpr uint16_t kBiff8 = 0x0600;
+constexpr uint16_t kMostBiffColumns = 256;  // of Excel before 2007
 
 struct BiffSheet {
   enum class Kind : uint8_t { kCells = 0, kMacros = 1, kChart = 2, kModule = 6 };
@@ -308,6 +309,7 @@ class BiffSheetReader {
   void Merged(std::string_view data) {
     constexpr size_t kHead = 2, kEach = 8;
     for (size_t at = kHead; at + kEach <= data.size(); at += kEach) {
+      if (Uint16At(data, at + 6) >= kMostBiffColumns) continue;
       merged_.push_back({Uint16At(data, at), Uint16At(data, at + 2), Uint16At(data, at + 4),
                          Uint16At(data, at + 6)});
     }
