@@ -330,8 +330,10 @@ TEST(OldExcelTest, BytesOfExcel5AreInTheCodePage) {
 }
 
 TEST(OldExcelTest, PasswordsAndDamageAreNamed) {
-  EXPECT_EQ(ReadSheet(Label(0, 0, "a"), Record(0x2F, Little(1, 2))).text,
-            "refused: asks for a password; save it without one");
+  EXPECT_EQ(
+      ReadSheet(Label(0, 0, "a"), Record(0x2F, Little(1, 2))).text,
+      "refused: asks for a password, or is protected in Excel, which encrypts it too; save it "
+      "without the password or the protection");
   EXPECT_EQ(ReadWorkbook("no records").text,
             "refused: is damaged, or of an older Excel than 5: save it as xlsx, ods or CSV");
   EXPECT_EQ(ReadOld("xls", CompoundWriter::Write({{"A", "x"}})).text,

@@ -398,7 +398,11 @@ api::Result<Extracted> ReadXls(std::string_view bytes) {
   const bool is_one_sheet = Uint16At(record.data, 2) == kWorksheet;
   while (records.Next(record) && record.id != BiffId::kEof) ReadGlobal(record, records, workbook);
   if (workbook.has_password) {
-    return api::Error{LECTERN_INVALID_ARGUMENT, "asks for a password; save it without one", "file"};
+    return api::Error{
+        LECTERN_INVALID_ARGUMENT,
+        "asks for a password, or is protected in Excel, which encrypts it too; save it "
+        "without the password or the protection",
+        "file"};
   }
   if (is_one_sheet) workbook.sheets = {BiffSheet()};
   TextBuilder writer;
