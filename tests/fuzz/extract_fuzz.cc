@@ -9,6 +9,7 @@
 #include "tests/tools/compound_writer.h"
 #include "tests/tools/zip_writer.h"
 #include "tools/ingest/compound_file.h"
+#include "tools/ingest/extract/compressed_rtf.h"
 #include "tools/ingest/extract/extract.h"
 #include "tools/ingest/extract/unpack.h"
 #include "tools/ingest/file_kind.h"
@@ -73,6 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   lectern::tools::ZipFormat(bytes);
   lectern::tools::MarkedTextFormat(bytes);
   (void)lectern::tools::Unpack(bytes);
+  (void)lectern::tools::DecompressRtf(bytes);
   lectern::tools::OldOfficeFormat(bytes);
   const std::string_view format = kFormats[data[0] % 0x80 % kNumFormats];
   const bool is_old = format == "xls" || format == "ppt" || format == "msg";

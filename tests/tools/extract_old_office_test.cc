@@ -13,12 +13,15 @@
 
 #include "tests/tools/compound_writer.h"
 #include "tools/ingest/compound_file.h"
+#include "tools/ingest/extract/compressed_rtf.h"
 #include "tools/ingest/extract/extract.h"
 #include "tools/ingest/file_kind.h"
 #include "tools/ingest/ingest.h"
 
 namespace lectern::tools {
 namespace {
+
+using std::string_literals::operator""s;
 
 using Streams = std::vector<std::pair<std::string, std::string>>;
 
@@ -503,8 +506,23 @@ TEST(OutlookTest, TextInRtfAloneIsTold) {
   const Extracted read =
       ReadMessage({TestMessage("").Text(0x0037, "Rich").Bytes(0x1009, 0x102, "compressed")});
   EXPECT_EQ(read.text, "Subject: Rich\n");
-  EXPECT_EQ(read.note,
-            "1 text is there in RTF alone, and left out: save the message as .eml for it");
+  EXPECT_EQ(read.note, kRtfAlone);
+}
+
+// The examples of MS-OXRTFCP, 3.1: a text, and one that repeats what it has just written.
+const std::string kHelloRtf =
+    "\x2D\0\0\0\x2B\0\0\0LZFu\xF1\xC5\xC7\xA7\x03\0\x0A\0rcpg125B2\x0A\xF3 hel\x09\0 bw\x05\xB0ld}"
+    "\x0A\x80\x0F\xA0"s;
+
+TEST(OutlookTest, RtfIsDecompressed) {
+  EXPECT_EQ(DecompressRtf(kHelloRtf), "{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n");
+  EXPECT_EQ(DecompressRtf(
+                "\x1A\0\0\0\x1C\0\0\0LZFu\xE2\xD4\x4B\x51\x41\0\x04\x20WXYZ\x0D\x6E}\x01\x0E\xB0"s),
+            "{\\rtf1 WXYZWXYZWXYZWXYZWXYZ}");
+  EXPECT_EQ(DecompressRtf("\x0E\0\0\0\x06\0\0\0MELA\0\0\0\0{\\rtf}more"s), "{\\rtf}");
+  for (size_t size = 0; size < kHelloRtf.size(); ++size)
+    EXPECT_LE(DecompressRtf(kHelloRtf.substr(0, size)).size(), 43u);
+  EXPECT_EQ(DecompressRtf("anything else that is long"), "");
 }
 
 TEST(OutlookTest, MessagesInMessagesEndSomewhere) {

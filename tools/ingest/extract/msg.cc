@@ -223,12 +223,13 @@ class MessageWriter {
         return mail + content;
     }
     std::vector<std::string> parts;
-    if (std::string body = Body(message); !body.empty()) parts.push_back(std::move(body));
+    if (std::string body = Body(message, nesting); !body.empty()) parts.push_back(std::move(body));
     for (const uint32_t attachment : attachments) parts.push_back(Attachment(attachment, nesting));
     return mail + "MIME-Version: 1.0\n" + Multipart("mixed", parts);
   }
 
-  // Number of messages whose text is there in RTF alone.
+  // Whether the message's text is there in RTF alone, and of how many messages in it.
+  bool is_rtf() const { return is_rtf_; }
   uint64_t num_rtf() const { return num_rtf_; }
 
  private:
@@ -323,8 +324,9 @@ class MessageWriter {
   }
 
   // The plain text and the HTML of the message; empty: it has neither.
-  std::string Body(MapiObject& message) {
+  std::string Body(MapiObject& message, int nesting) {
     std::vector<std::string> parts;
+    const bool has_rtf = !message.Bytes(MapiId::kRtf).empty();
     const std::string plain = message.Text(MapiId::kBody, code_page_);
     if (!plain.empty()) parts.push_back(TextPart("plain; charset=utf-8", plain));
     std::string html = message.Bytes(MapiId::kHtml);
@@ -336,7 +338,8 @@ class MessageWriter {
     } else if (html = message.Text(MapiId::kHtml, code_page_); !html.empty()) {
       parts.push_back(TextPart("html; charset=utf-8", html));
     }
-    num_rtf_ += parts.empty() && !message.Bytes(MapiId::kRtf).empty();
+    num_rtf_ += nesting > 0 && parts.empty() && has_rtf;
+    is_rtf_ |= nesting == 0 && parts.empty() && has_rtf;
     return parts.size() == 1 ? parts[0] : parts.empty() ? "" : Multipart("alternative", parts);
   }
 
@@ -370,6 +373,7 @@ class MessageWriter {
   CompoundFile& file_;
   uint32_t code_page_ = 0;  // of the message that is written
   uint64_t num_boundaries_ = 0, num_rtf_ = 0;
+  bool is_rtf_ = false;
 };
 
 }  // namespace
@@ -382,10 +386,11 @@ api::Result<Extracted> ReadMsg(std::string_view bytes) {
   MessageWriter message(*file);
   auto extracted = ReadMail(message.Write(CompoundFile::kRoot, 0));
   if (extracted.ok() && message.num_rtf() > 0) {
-    AddNote(CountedNote(message.num_rtf(), "text", "there in RTF alone, and left out") +
-                ": save the message as .eml for it",
+    AddNote(CountedNote(message.num_rtf(), "attached message", "there in RTF alone, and left out"),
             extracted->note);
   }
+  if (extracted.ok() && message.is_rtf())
+    extracted->note.insert(0, std::string(kRtfAlone) + (extracted->note.empty() ? "" : "; "));
   if (extracted.ok() && file->is_cut_off())
     AddNote("the file is cut off, so that parts of it may be missing", extracted->note);
   return extracted;
