@@ -89,9 +89,7 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
          "pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, xls, ppt, msg, eml, ipynb, csv, "
-         "tsv, "
-         "man, "
-         "srt, fb2, rst, adoc, org, latex, docbook, ics, vcf (default: auto)")
+         "tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics, vcf (default: auto)")
       .TypeName("F")
       .Check(OneOf({"auto", "text", "markdown", "html",  "pdf",     "rtf",  "doc", "docx",
                     "odt",  "pptx", "odp",      "xlsx",  "ods",     "epub", "xls", "ppt",

@@ -1,9 +1,9 @@
 // Reads compound files (MS-CFB, "OLE"): a file system of storages and streams in one file, in which
 // Office programs before 2007 and Outlook keep their documents.
 //
-// The code is our own and not libgsf's: 200 lines read the format, libgsf had two heap overflows in
-// them (CVE-2024-36474, CVE-2024-42415), and the Windows build would need it too. Both read the
-// same streams (RESULTS.md).
+// The code is our own and not libgsf's: 200 lines read the format, libgsf's reader of it had two
+// heap overflows in 2024 (CVE-2024-36474, CVE-2024-42415), and the Windows build would need it too.
+// Both read the same streams (RESULTS.md).
 #ifndef LECTERN_TOOLS_INGEST_COMPOUND_FILE_H_
 #define LECTERN_TOOLS_INGEST_COMPOUND_FILE_H_
 

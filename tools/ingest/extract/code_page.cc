@@ -9,6 +9,7 @@
 #include "tools/ingest/compound_file.h"
 
 namespace lectern::tools {
+
 std::string CodePageEncoding(uint32_t code_page) {
   // The others have labels with their number ("cp1251").
   constexpr std::pair<uint32_t, const char*> kPages[] = {
