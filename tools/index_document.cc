@@ -88,13 +88,13 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   app.AddOption(
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
-         "pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man, srt, "
-         "fb2, rst, adoc, org, latex, docbook, ics, vcf (default: auto)")
+         "pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, xls, ppt, msg, eml, ipynb, csv, "
+         "tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics, vcf (default: auto)")
       .TypeName("F")
-      .Check(OneOf({"auto", "text",  "markdown", "html",  "pdf",     "rtf", "doc",
-                    "docx", "odt",   "pptx",     "odp",   "xlsx",    "ods", "epub",
-                    "eml",  "ipynb", "csv",      "tsv",   "man",     "srt", "fb2",
-                    "rst",  "adoc",  "org",      "latex", "docbook", "ics", "vcf"}));
+      .Check(OneOf({"auto", "text", "markdown", "html",  "pdf",     "rtf",  "doc", "docx",
+                    "odt",  "pptx", "odp",      "xlsx",  "ods",     "epub", "xls", "ppt",
+                    "msg",  "eml",  "ipynb",    "csv",   "tsv",     "man",  "srt", "fb2",
+                    "rst",  "adoc", "org",      "latex", "docbook", "ics",  "vcf"}));
   app.AddOption(
          "--encoding", flags.encoding,
          "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "

@@ -11,9 +11,11 @@ import bz2
 import contextlib
 import gzip
 import json
+import os
 import lzma
 import pickle
 import py_compile
+import shutil
 import sqlite3
 import tarfile
 import unittest
@@ -70,6 +72,17 @@ class FilesTest(tools_test.ToolsTest):
         self.check_error(2, "only refers to the page man1/ls.1", "index-document", self.path("dir.1.gz"))
         self.write("cut.txt.gz", gzip.compress(text)[:-9])
         self.check_error(2, "cut.txt.gz.* is damaged", "index-document", self.path("cut.txt.gz"))
+
+    def test_old_office_files_are_read_by_their_content(self):
+        files = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extract_files")
+        def text_of(file, name):
+            with open(os.path.join(files, file), "rb") as source:
+                return self.check(0, "index-document", "--text-only", self.write(name, source.read()))[0]
+        self.assertEqual(text_of("stock.xls", "a.txt"), text_of("stock.xlsx", "b.txt"))
+        if not shutil.which("unrtf"):
+            self.skipTest("there is no unrtf")
+        self.assertEqual(text_of("rtf_alone.msg", "c.doc"),
+                         "Subject: Rich\n\nhello world\n\nAttachment: list.txt\n\none\n")
 
     def test_what_is_no_text_is_refused_by_name(self):
         png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\10\0\0\0\0" + b"\x3a\x7e\x9b\x55" * 9

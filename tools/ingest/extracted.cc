@@ -130,6 +130,19 @@ api::Error Named(api::Error error, const std::string& name) {
   return error;
 }
 
+// The bytes that the program writes as WriteUnpacked does.
+api::Result<std::string> RunForBytes(std::string_view bytes, std::string_view what,
+                                     const ExtractOptions& options) {
+  auto output = RunExtract(bytes, std::string(what), options);
+  if (!output.ok()) return output.error();
+  if (output->starts_with(kUnpackedMagic)) {
+    output->erase(0, kUnpackedMagic.size());
+    return output;
+  }
+  const auto parsed = ParseExtracted(*output);
+  return parsed && !parsed->ok() ? Named(parsed->error(), options.name) : OtherProgram({});
+}
+
 }  // namespace
 
 std::string WriteUnpacked(api::Result<std::string> result) {
@@ -201,14 +214,11 @@ api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& 
 }
 
 api::Result<std::string> ReadUnpacked(std::string_view bytes, const ExtractOptions& options) {
-  auto output = RunExtract(bytes, std::string(kUnpack), options);
-  if (!output.ok()) return output.error();
-  if (output->starts_with(kUnpackedMagic)) {
-    output->erase(0, kUnpackedMagic.size());
-    return output;
-  }
-  const auto parsed = ParseExtracted(*output);
-  return parsed && !parsed->ok() ? Named(parsed->error(), options.name) : OtherProgram({});
+  return RunForBytes(bytes, kUnpack, options);
+}
+
+api::Result<std::string> ReadMessageRtf(std::string_view bytes, const ExtractOptions& options) {
+  return RunForBytes(bytes, kMsgRtf, options);
 }
 
 }  // namespace lectern::tools

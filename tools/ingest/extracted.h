@@ -35,6 +35,11 @@ std::string WriteUnpacked(api::Result<std::string> result);
 // lectern-extract is told this instead of a format to write the bytes of a compressed file.
 inline constexpr std::string_view kUnpack = "unpack";
 
+// lectern-extract is told this to write the RTF in a message of Outlook, in the same form.
+inline constexpr std::string_view kMsgRtf = "msg-rtf";
+// How the note of the format "msg" begins where the message's own text is there in RTF alone.
+inline constexpr std::string_view kRtfAlone = "the text is there in RTF alone, and is left out";
+
 // Reads those bytes; nothing where they are any others: text that is not valid UTF-8, pages that do
 // not ascend or lie behind the text, an unknown error code, something behind the end. Any bytes
 // will do.
@@ -64,6 +69,9 @@ api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& 
 // process of its own decompresses with the same limits. Any thread. Errors: the same but
 // EMPTY_DOCUMENT.
 api::Result<std::string> ReadUnpacked(std::string_view bytes, const ExtractOptions& options);
+
+// Returns the RTF of the text of a message of Outlook, likewise; empty: it has none.
+api::Result<std::string> ReadMessageRtf(std::string_view bytes, const ExtractOptions& options);
 
 }  // namespace lectern::tools
 

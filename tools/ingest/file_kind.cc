@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "tools/ingest/compound_file.h"
 #include "tools/ingest/encoding_guess.h"
 
 namespace lectern::tools {
@@ -23,6 +24,7 @@ constexpr std::string_view kModel = "--model takes a model; give a document to i
 constexpr std::string_view kFont = "give a document that is written in it";
 constexpr std::string_view kDisk = "mount it, and index the files in it";
 constexpr std::string_view kOffice = "save it as PDF, HTML or text";
+constexpr std::string_view kTable = "save it as xlsx, ods or CSV";
 constexpr std::string_view kUnknown = "convert it to text, HTML or PDF first";
 
 struct Signature {
@@ -174,57 +176,74 @@ constexpr Signature kSignatures[] = {
     {0x438, "\x53\xEF"sv, {"an ext file system", kDisk}},
     {0x1FE, "\x55\xAA"sv, {"a disk image", kDisk}},
     // Documents that are not read.
+    {0, "\x09\0\4\0"sv, {"an Excel worksheet of before 1993", kTable}},
+    {0, "\x09\2\6\0"sv, {"an Excel worksheet of before 1993", kTable}},
+    {0, "\x09\4\6\0"sv, {"an Excel worksheet of before 1993", kTable}},
     {0, "\xFFWPC"sv, {"a WordPerfect document", kOffice}},
     {60, "BOOKMOBI"sv, {"a Kindle book", "convert it to EPUB or PDF (calibre's ebook-convert)"}},
     {60, "TEXtREAd"sv, {"a Palm book", "convert it to text (calibre's ebook-convert)"}},
     {0, "ITSF"sv, {"Windows help (CHM)", "unpack it (7z), and index the HTML in it"}},
     {0, "\xF7\2"sv, {"a DVI document", "convert it to PDF (dvipdfmx)"}}};
 
-constexpr std::string_view kOleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv;
+// The kinds of compound files, by a stream or storage that each of them has.
+struct OleKind {
+  std::string_view entry;
+  std::string_view format;  // a name of ParseFormat; empty: it is not read
+  FileKind kind;
+};
+constexpr std::string_view kMessageEntry = "__properties_version1.0";
+constexpr OleKind kOleKinds[] = {
+    // Office programs put a docx, xlsx or pptx with a password into a stream of such a file.
+    {"EncryptedPackage", "", {"an office file with a password", "save it without one"}},
+    {"WordDocument", "doc", {"an old Word document (.doc)", "save it as docx, odt or PDF"}},
+    {"Workbook", "xls", {"an old Excel workbook (.xls)", kTable}},
+    {"Book", "xls", {"an old Excel workbook (.xls)", kTable}},
+    {"PowerPoint Document",
+     "ppt",
+     {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
+    {"PP97_DUALSTORAGE", "ppt", {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
+    {"PP40", "", {"a PowerPoint file of before 1997", "save it as pptx, odp or PDF"}},
+    {kMessageEntry, "msg", {"an Outlook message (.msg)", "save it as .eml or text"}}};
+constexpr OleKind kOtherOle = {
+    "", "", {"a file of an old office program", "save it as docx, odt or PDF"}};
 
 // The class of the root entry of a compound file (MS-CFB, 2.6): which program the file is of.
 // Empty: it is cut off before.
 std::string_view RootClass(std::string_view bytes) {
   constexpr size_t kShift = 30, kDirectory = 48, kClass = 80, kClassBytes = 16;
-  const auto number = [bytes](size_t at, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = size; i-- > 0;)
-      value = value << 8 | (at + i < bytes.size() ? static_cast<uint8_t>(bytes[at + i]) : 0);
-    return value;
-  };
-  const uint64_t shift = number(kShift, 2) == 12 ? 12 : 9;  // sectors have 4096 or 512 bytes
-  const uint64_t at = ((number(kDirectory, 4) + 1) << shift) + kClass;
+  const uint64_t shift = Uint16At(bytes, kShift) == 12 ? 12 : 9;  // sectors of 4096 or 512 bytes
+  const uint64_t at = ((uint64_t{Uint32At(bytes, kDirectory)} + 1) << shift) + kClass;
   return at + kClassBytes <= bytes.size() ? bytes.substr(at, kClassBytes) : std::string_view();
 }
 constexpr std::string_view kMessageClass = "\x0B\x0D\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv;
-
 // Word 97 to 2003, Word 6 and 95, and none, which other programs write.
 constexpr std::string_view kWordClasses[] = {"\x06\x09\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv,
                                              "\0\x09\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv,
                                              "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"sv};
-constexpr std::string_view kWordStream = "W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"sv;
-constexpr std::string_view kOldWord = "an old Word document (.doc)";
 
-// Tells the kinds of Microsoft's compound files apart by the names of their streams, which are in
-// UTF-16.
-FileKind KindOfOle(std::string_view bytes) {
-  constexpr FileKind kMessage = {"an Outlook message (.msg)", "save it as .eml or text"};
-  // An attached document has streams in the message's file, too.
-  if (RootClass(bytes) == kMessageClass) return kMessage;
-  constexpr std::pair<std::string_view, FileKind> kStreams[] = {
-      // Office programs put a docx, xlsx or pptx with a password into a stream of such a file.
-      {"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"sv,
-       {"an office file with a password", "save it without one"}},
-      {kWordStream, {kOldWord, "save it as docx, odt or PDF"}},
-      {"W\0o\0r\0k\0b\0o\0o\0k\0"sv,
-       {"an old Excel workbook (.xls)", "save it as xlsx, ods or CSV"}},
-      {"P\0o\0w\0e\0r\0P\0o\0i\0n\0t\0 \0"sv,
-       {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
-      {"_\0_\0s\0u\0b\0s\0t\0g\0"sv, kMessage}};
-  for (const auto& [stream, kind] : kStreams) {
-    if (bytes.find(stream) != std::string_view::npos) return kind;
+// The kind of a compound file whose directory cannot be read, by names anywhere in it (UTF-16) and
+// by the class of its root: an embedded document has streams in the file, too.
+OleKind KindOfDamagedOle(std::string_view bytes) {
+  const std::string_view root = RootClass(bytes);
+  for (const OleKind& kind : kOleKinds) {
+    std::string wide;
+    for (const char c : kind.entry) wide += {c, '\0'};
+    const bool is_found = root == kMessageClass ? kind.entry == kMessageEntry
+                                                : bytes.find(wide) != std::string_view::npos;
+    if (!is_found) continue;
+    const bool is_word = std::ranges::find(kWordClasses, root) != std::end(kWordClasses);
+    return {kind.entry, kind.format == "doc" && !is_word ? "" : kind.format, kind.kind};
   }
-  return {"a file of an old office program", "save it as docx, odt or PDF"};
+  return kOtherOle;
+}
+
+OleKind KindOfOle(std::string_view bytes) {
+  auto file = CompoundFile::Open(bytes);
+  if (!file.ok()) return KindOfDamagedOle(bytes);
+  for (const OleKind& kind : kOleKinds) {
+    if (file->Find(CompoundFile::kRoot, kind.entry)) return kind;
+  }
+  return kOtherOle;
 }
 
 // Tells zip archives that are documents by the names of their parts.
@@ -295,9 +314,13 @@ bool IsEnough(const Signature& signature, const ControlCounts& counts) {
 
 }  // namespace
 
-bool IsOldWordDocument(std::string_view bytes) {
-  return bytes.starts_with(kOleMagic) && KindOfOle(bytes).name == kOldWord &&
-         std::ranges::find(kWordClasses, RootClass(bytes)) != std::end(kWordClasses);
+std::string_view OldOfficeFormat(std::string_view bytes) {
+  if (CompoundFile::IsOne(bytes)) return KindOfOle(bytes).format;
+  // Excel 5 and later write their records into a file of their own, too, where they are told to.
+  constexpr std::string_view kRecords[] = {"\x09\x08\x08\0\0\5"sv, "\x09\x08\x10\0\0\6"sv};
+  const bool is_workbook = std::ranges::any_of(
+      kRecords, [bytes](std::string_view begin) { return bytes.starts_with(begin); });
+  return is_workbook ? "xls" : "";
 }
 
 bool IsTarArchive(std::string_view bytes) {
@@ -325,7 +348,7 @@ std::optional<FileKind> KindOfBinary(std::string_view bytes) {
     if (start.starts_with(mark)) return std::nullopt;
   }
   if (!WideEncoding(start).empty()) return std::nullopt;
-  if (start.starts_with(kOleMagic)) return KindOfOle(bytes);
+  if (CompoundFile::IsOne(start)) return KindOfOle(bytes).kind;
   if (start.starts_with("PK\3\4")) {
     if (const auto kind = KindOfZip(bytes)) return kind;
   }

@@ -32,9 +32,10 @@ struct FileKind {
 // the table gives no more than the name, since any binary data is refused.
 std::optional<FileKind> KindOfBinary(std::string_view bytes);
 
-// Whether the bytes are a Word document of before 2007 (.doc), which antiword may read: a compound
-// file with Word's stream, of the class of Word or of none. Any thread.
-bool IsOldWordDocument(std::string_view bytes);
+// The format of a document of Microsoft's programs before 2007: "doc", "xls", "ppt", "msg"; empty:
+// it is none, or has a password, or is of another program. Documents in the document do not count.
+// Any thread.
+std::string_view OldOfficeFormat(std::string_view bytes);
 
 // Whether the bytes begin with the header of a tar archive: its checksum, in octal digits, is the
 // sum of its 512 bytes with spaces where the checksum stands. Any thread.

@@ -25,7 +25,8 @@ constexpr std::pair<std::string_view, Format> kFormats[] = {
     {"pdf", Format::kPdf},         {"rtf", Format::kRtf},           {"doc", Format::kDoc},
     {"docx", Format::kDocx},       {"odt", Format::kOdt},           {"pptx", Format::kPptx},
     {"odp", Format::kOdp},         {"xlsx", Format::kXlsx},         {"ods", Format::kOds},
-    {"epub", Format::kEpub},       {"eml", Format::kMail},          {"ipynb", Format::kNotebook},
+    {"epub", Format::kEpub},       {"xls", Format::kXls},           {"ppt", Format::kPpt},
+    {"msg", Format::kMsg},         {"eml", Format::kMail},          {"ipynb", Format::kNotebook},
     {"csv", Format::kCsv},         {"tsv", Format::kTsv},           {"man", Format::kManPage},
     {"srt", Format::kSubtitles},   {"fb2", Format::kFictionBook},   {"rst", Format::kRst},
     {"adoc", Format::kAsciiDoc},   {"org", Format::kOrg},           {"latex", Format::kLatex},
@@ -261,6 +262,30 @@ api::Result<Ingested> IngestExtracted(std::string bytes, Format format,
   return ingested;
 }
 
+// A message whose text is there in RTF alone gets it from the reader of RTF, which is a process of
+// its own, behind the headers.
+api::Result<Ingested> IngestMessage(const std::string& bytes, const IngestOptions& options) {
+  auto ingested = IngestExtracted(bytes, Format::kMsg, options);
+  if (!ingested.ok() || !ingested->note.starts_with(kRtfAlone)) return ingested;
+  const std::string name = Quoted(options.file_name, "the file");
+  auto rtf = ReadMessageRtf(bytes, {.name = name, .is_cancelled = options.is_cancelled});
+  if (!rtf.ok() || rtf->empty()) return ingested;
+  auto text = ReadRtf(*rtf, {.name = name, .is_cancelled = options.is_cancelled});
+  if (!text.ok()) {
+    if (text.error().code == LECTERN_CANCELLED) return text.error();
+    ingested->note += ": " + text.error().message;
+    return ingested;
+  }
+  while (text->text.ends_with('\n')) text->text.pop_back();
+  const size_t headers =
+      std::min(ingested->text.find("\n\n"), ingested->text.find_last_not_of('\n') + 1);
+  ingested->text.insert(headers, "\n\n" + text->text);
+  ingested->note.erase(0, kRtfAlone.size());
+  if (ingested->note.starts_with("; ")) ingested->note.erase(0, 2);
+  if (!text->note.empty()) ingested->note += (ingested->note.empty() ? "" : "; ") + text->note;
+  return ingested;
+}
+
 }  // namespace
 
 std::optional<Format> ParseFormat(std::string_view name) {
@@ -277,7 +302,7 @@ bool IsEncodingLabel(std::string_view name) {
 Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   if (bytes.starts_with(kPdfMagic)) return Format::kPdf;
   if (bytes.starts_with("{\\rtf")) return Format::kRtf;
-  if (IsOldWordDocument(bytes)) return Format::kDoc;
+  if (const auto format = ParseFormat(OldOfficeFormat(bytes))) return *format;
   if (BeginsAsHtml(bytes)) return Format::kHtml;
   if (const auto format = ParseFormat(ZipFormat(bytes))) return *format;
   if (const auto format = ParseFormat(MarkedTextFormat(bytes))) return *format;
@@ -348,6 +373,7 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
                   : format == Format::kPdf  ? IngestPdf(bytes, options)
                   : format == Format::kRtf  ? IngestRtf(bytes, options)
                   : format == Format::kDoc  ? IngestOldWord(bytes, options)
+                  : format == Format::kMsg  ? IngestMessage(bytes, options)
                   : format >= Format::kDocx ? IngestExtracted(std::move(bytes), format, options)
                                             : IngestText(std::move(bytes), options);
   if (!ingested.ok()) return ingested;

@@ -31,6 +31,9 @@ enum class Format {
   kXlsx,
   kOds,
   kEpub,
+  kXls,
+  kPpt,
+  kMsg,
   kMail,
   kNotebook,
   kCsv,
@@ -48,8 +51,8 @@ enum class Format {
 };
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
-    "auto, text, markdown, html, pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, "
-    "csv, tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
+    "auto, text, markdown, html, pdf, rtf, doc, docx, odt, pptx, odp, xlsx, ods, epub, xls, ppt, "
+    "msg, eml, ipynb, csv, tsv, man, srt, fb2, rst, adoc, org, latex, docbook, ics or vcf";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
@@ -64,11 +67,12 @@ inline constexpr std::string_view kEncodingLabels =
 
 // Detects the format. PDF is told by its first bytes ("%PDF-"), so is RTF, HTML by a doctype or
 // <html at its start, behind a byte order mark, spaces, comments and an XML declaration, office
-// files and books by the parts of their zip file, mails by their headers and manual pages by their
-// macros, DocBook by its document type or first elements, calendars and address books by their
-// first line; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
-// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .srt, .vtt, .rst, .adoc, .org, .tex;
-// in any case); else it is text. A compressed file is none of these.
+// files and books by the parts of their zip file, those of before 2007 by their streams, mails by
+// their headers and manual pages by their macros, DocBook by its document type or first elements,
+// calendars and address books by their first line; where the bytes do not tell, by the ending of
+// `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown, .docx and so on, .csv, .ipynb, .eml,
+// .srt, .vtt, .rst, .adoc, .org, .tex; in any case); else it is text. A compressed file is none of
+// these.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {

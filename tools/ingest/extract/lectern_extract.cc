@@ -1,5 +1,6 @@
 // lectern-extract: reads an office file, a book or a mail from stdin and writes its text to stdout,
-// in the form of extracted.h; as "lectern-extract unpack" the bytes of a compressed file. The tools
+// in the form of extracted.h; as "lectern-extract unpack" the bytes of a compressed file, as
+// "lectern-extract msg-rtf" the RTF in a message of Outlook. The tools
 // start it with limits (limited_child.h), one file a process; it opens no other file and no
 // connection.
 #include <clocale>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/ingest/extract/compressed_rtf.h"
 #include "tools/ingest/extract/extract.h"
 #include "tools/ingest/extract/standard_input.h"
 #include "tools/ingest/extract/unpack.h"
@@ -26,9 +28,10 @@ int main(int argc, char** argv) {
   try {
     std::string bytes;
     if (!tools::ReadStandardInput(bytes)) return 1;
-    output = std::string_view(argv[1]) == tools::kUnpack
-                 ? tools::WriteUnpacked(tools::Unpack(bytes))
-                 : tools::WriteExtracted(tools::Extract(argv[1], bytes));
+    const std::string_view format = argv[1];
+    output = format == tools::kUnpack   ? tools::WriteUnpacked(tools::Unpack(bytes))
+             : format == tools::kMsgRtf ? tools::WriteUnpacked(tools::ReadMsgRtf(bytes))
+                                        : tools::WriteExtracted(tools::Extract(format, bytes));
   } catch (const std::bad_alloc&) {
     return tools::kOutOfMemoryStatus;
   }

@@ -19,6 +19,12 @@ api::Result<Extracted> ReadDocx(std::string_view bytes);
 api::Result<Extracted> ReadPptx(std::string_view bytes);
 api::Result<Extracted> ReadXlsx(std::string_view bytes);
 
+// The same of Office before 2007.
+api::Result<Extracted> ReadXls(std::string_view bytes);
+api::Result<Extracted> ReadPpt(std::string_view bytes);
+// A message of Outlook, as the same mail.
+api::Result<Extracted> ReadMsg(std::string_view bytes);
+
 // OpenDocument, alike: text, presentations (slides are pages), spreadsheets (sheets are pages).
 api::Result<Extracted> ReadOdt(std::string_view bytes);
 api::Result<Extracted> ReadOdp(std::string_view bytes);

@@ -9,7 +9,7 @@
 #include "tools/ingest/extract/ooxml_drawing.h"
 #include "tools/ingest/extract/ooxml_package.h"
 #include "tools/ingest/extract/readers.h"
-#include "tools/ingest/extract/sheet_rows.h"
+#include "tools/ingest/extract/sheet_grid.h"
 
 namespace lectern::tools {
 namespace {
@@ -68,42 +68,36 @@ class SheetReader {
  public:
   // `is_filtered`: rows may be hidden by a filter. `hidden` gets what is left out.
   SheetReader(const Workbook& workbook, bool is_filtered, HiddenCells& hidden, TextBuilder& writer)
-      : workbook_(workbook), is_filtered_(is_filtered), hidden_(hidden), rows_(writer) {}
+      : workbook_(workbook), is_filtered_(is_filtered), hidden_(hidden), writer_(writer) {}
 
   // False: the part is damaged.
   bool Read(const std::string& xml, const std::string& part) {
-    ReadMerged(xml);
+    SheetGrid grid(ReadMerged(xml), is_filtered_, hidden_, writer_);
     XmlStream stream(xml, part);
     for (bool goes_on = stream.Next(); goes_on;) {
       if (stream.name() == "row") {
-        Row(stream.Expand());
+        Row(stream.Expand(), grid);
         goes_on = stream.Skip();
       } else {
         if (stream.name() == "col") Column(stream.current());
         goes_on = stream.Next();
       }
     }
-    rows_.End();
-    hidden_.EndSheet();
+    grid.End();
     return !stream.has_failed();
   }
   uint64_t num_empty_formulas() const { return num_empty_formulas_; }
 
  private:
-  struct Merged {
-    uint32_t first_row, last_row;
-    std::string text;
-    bool is_text = true;
-  };
-
   // Finds the cells that go on over rows and columns. They stand behind the rows, where the stream
   // comes last.
-  void ReadMerged(std::string_view xml) {
+  static std::vector<CellArea> ReadMerged(std::string_view xml) {
+    std::vector<CellArea> areas;
     const size_t begin = xml.rfind("mergeCells>");
     const size_t first = xml.find("mergeCells", xml.rfind("</sheetData>") == std::string_view::npos
                                                     ? 0
                                                     : xml.rfind("</sheetData>"));
-    if (begin == std::string_view::npos || first == std::string_view::npos) return;
+    if (begin == std::string_view::npos || first == std::string_view::npos) return areas;
     constexpr std::string_view kRef = " ref=";
     for (size_t at = xml.find(kRef, first); at < begin; at = xml.find(kRef, at)) {
       at += kRef.size() + 1;
@@ -111,15 +105,9 @@ class SheetReader {
       const size_t colon = area.find(':');
       if (colon == std::string_view::npos) continue;
       const auto from = ParsePlace(area.substr(0, colon)), to = ParsePlace(area.substr(colon + 1));
-      if (from && to && to->column > from->column)
-        wide_.emplace(from->row, std::pair(from->column, to->column));
-      if (from && to && to->row > from->row)
-        merged_[from->column].push_back({from->row, to->row, "", true});
+      if (from && to) areas.push_back({from->row, to->row, from->column, to->column});
     }
-    for (auto& [column, areas] : merged_) {
-      std::sort(areas.begin(), areas.end(),
-                [](const Merged& a, const Merged& b) { return a.first_row < b.first_row; });
-    }
+    return areas;
   }
 
   // Rows and columns that a filter or a closed group hides are a click away, and read.
@@ -134,12 +122,9 @@ class SheetReader {
     hidden_.AddColumns(static_cast<uint32_t>(first - 1), static_cast<uint32_t>(last - 1));
   }
 
-  // Rows that are left out are empty; a thousand of them end a table like one.
-  void Row(XmlNode row) {
+  void Row(XmlNode row, SheetGrid& grid) {
     const auto number = static_cast<uint32_t>(row.Number("r", 0));
-    const uint32_t at = number > 0 ? number - 1 : next_row_;
-    if (at > next_row_) rows_.Add({});
-    next_row_ = at + 1;
+    const uint32_t at = number > 0 ? number - 1 : grid.next_row();
     std::map<uint32_t, SheetCell> cells;
     uint32_t next_column = 0;
     for (const XmlNode node : row) {
@@ -152,35 +137,7 @@ class SheetReader {
       cell.column = column;
       if (!cell.text.empty()) cells[column] = std::move(cell);
     }
-    FillMerged(at, cells);
-    for (auto [area, end] = wide_.equal_range(at); area != end; ++area)
-      FillColumns(area->second.first, area->second.second, cells);
-    std::vector<SheetCell> list;
-    for (auto& [column, cell] : cells) list.push_back(std::move(cell));
-    hidden_.TakeOut(list);
-    if (IsHiddenByHand(row) && !is_filtered_) {
-      if (!list.empty()) hidden_.AddRow();
-    } else {
-      rows_.Add(std::move(list));
-    }
-  }
-
-  // Says the text of a cell that goes on over rows in each of them that has other cells.
-  void FillMerged(uint32_t at, std::map<uint32_t, SheetCell>& cells) {
-    const bool is_empty = cells.empty();
-    for (auto& [column, areas] : merged_) {
-      // Areas of a column do not overlap: the last that begins at or before this row is the one.
-      auto area = std::upper_bound(areas.begin(), areas.end(), at,
-                                   [](uint32_t row, const Merged& m) { return row < m.first_row; });
-      if (area == areas.begin() || (--area)->last_row < at) continue;
-      const auto found = cells.find(column);
-      if (at == area->first_row && found != cells.end()) {
-        area->text = found->second.text;
-        area->is_text = found->second.is_text;
-      } else if (at > area->first_row && !is_empty && found == cells.end() && !area->text.empty()) {
-        cells[column] = {column, area->text, area->is_text};
-      }
-    }
+    grid.AddRow(at, std::move(cells), IsHiddenByHand(row));
   }
 
   SheetCell Cell(XmlNode node) {
@@ -225,10 +182,7 @@ class SheetReader {
   const Workbook& workbook_;
   const bool is_filtered_;
   HiddenCells& hidden_;
-  SheetRows rows_;
-  std::map<uint32_t, std::vector<Merged>> merged_;  // by column, by ascending row
-  std::multimap<uint32_t, std::pair<uint32_t, uint32_t>> wide_;  // columns, by the area's first row
-  uint32_t next_row_ = 0;
+  TextBuilder& writer_;
   uint64_t num_empty_formulas_ = 0;
 };
 
@@ -286,25 +240,6 @@ void WriteDrawings(const OoxmlPackage& package, const std::string& part, TextBui
   }
 }
 
-// The parts of a workbook that are not read.
-struct LeftOut {
-  std::vector<std::string> sheets;
-  HiddenCells cells;
-  uint64_t num_empty_formulas = 0, num_comments = 0;
-
-  std::string Note() const {
-    std::string note;
-    for (size_t i = 0; i < sheets.size(); ++i)
-      note += (i > 0 ? ", " : "hidden sheets are left out: ") + sheets[i];
-    AddNote(cells.Note(), note);
-    AddNote(CountedNote(num_comments, "comment", "left out"), note);
-    AddNote(CountedNote(num_empty_formulas, "formula",
-                        "without a stored value: open and save the file in a spreadsheet program"),
-            note);
-    return note;
-  }
-};
-
 }  // namespace
 
 api::Result<Extracted> ReadXlsx(std::string_view bytes) {
@@ -324,7 +259,7 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     if (type == "worksheet") sheet_parts[id] = target;
   }
   TextBuilder writer;
-  LeftOut left_out;
+  SheetsLeftOut left_out;
   uint64_t num_sheets = 0;
   for (const XmlNode sheet : tree->root().Child("sheets")) {
     if (sheet.name() != "sheet") continue;
