@@ -131,9 +131,11 @@ std::vector<PdfLigature> LigatureFinder::Finish() {
   for (const Candidate& candidate : candidates_) {
     const Font& font = fonts_[candidate.font];
     const size_t few = CountNear(font.halves, candidate.lam) / kFewElsewhere;
-    const bool are_two =
-        CountNear(font.lams, candidate.lam) > few && CountNear(font.alefs, candidate.alef) > few;
-    if (!font.has_none && !are_two) ligatures.push_back(candidate.place);
+    const size_t num_lams = CountNear(font.lams, candidate.lam);
+    const bool are_two = num_lams > few && CountNear(font.alefs, candidate.alef) > few;
+    // Noto Kufi Arabic has a ligature at a word's end alone.
+    const bool has_some = !font.has_none || (few > 0 && num_lams == 0);
+    if (has_some && !are_two) ligatures.push_back(candidate.place);
   }
   std::ranges::sort(ligatures, IsBefore);
   return ligatures;

@@ -57,7 +57,8 @@ class LigatureFinder {
   // Widths in sizes: of lams before an alef of the same width, of other lams and of other alefs.
   struct Font {
     std::vector<float> halves, lams, alefs;
-    bool has_none = false;  // it writes "لا" by two glyphs: an alef is seen on the left of a lam
+    // It writes "لا" by two glyphs, at least in some forms: an alef is seen on the left of a lam.
+    bool has_none = false;
   };
   std::map<std::string, size_t, std::less<>> numbers_;
   std::vector<Font> fonts_;
