@@ -30,7 +30,7 @@ struct MapiId {
                             kSenderAddress = 0x0C1F, kShownCc = 0x0E03, kShownTo = 0x0E04,
                             kDelivered = 0x0E06, kBody = 0x1000, kRtf = 0x1009, kHtml = 0x1013,
                             kName = 0x3001, kAddress = 0x3003, kData = 0x3701, kShortFile = 0x3704,
-                            kMethod = 0x3705, kFile = 0x3707, kMediaType = 0x370E,
+                            kFile = 0x3707, kMediaType = 0x370E,
                             kSmtpAddress = 0x39FE, kHtmlCodePage = 0x3FDE, kCodePage = 0x3FFD,
                             kSenderSmtp = 0x5D01, kRepresentedSmtp = 0x5D02;
 };
