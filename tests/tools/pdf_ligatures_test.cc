@@ -59,6 +59,26 @@ TEST(PdfLigaturesTest, FontsThatWriteTwoGlyphsHaveNone) {
   EXPECT_EQ(finder.Finish().size(), 1u);
 }
 
+// As "لم" of Kacst One, "لى" of Noto Sans Arabic. A hah is as wide as half of it, a rare pair tells
+// nothing, and in a monospaced font every letter is as wide as its neighbour.
+TEST(PdfLigaturesTest, OthersThanLamAlefAreBelievedWhereTheyAreFrequent) {
+  const uint32_t hah = 0x62D;
+  const Letters begins = {{kSeen, 8}, {kLamLetter, 2.3}, {kMeem, 2.3}};
+  const Letters others = {{kSeen, 8}, {hah, 2.3}, {kSeen, 8}, {kMeem, 7}, {kLamLetter, 3.1}};
+  EXPECT_EQ(Find({begins, begins, begins, begins, others}).size(), 4u);
+  EXPECT_EQ(Find({begins, begins, begins, others}).size(), 0u);
+  const Letters alone = {{kLamLetter, 2.3}, {kSeen, 8}, {kMeem, 2.3}};
+  EXPECT_EQ(Find({begins, begins, begins, begins, alone}).size(), 0u);
+  const Letters same = {{kSeen, 6}, {kLamLetter, 6}, {kMeem, 6}, {kDal, 6}};
+  EXPECT_EQ(Find({same, same, same, same}).size(), 0u);
+  // A letter is a half of one ligature.
+  const Letters chain = {
+      {kMeem, 2.3}, {kLamLetter, 2.3}, {kAlefLetter, 2.3}, {kSeen, 8}, {kDal, 5}};
+  for (const PdfLigature& found : Find({chain, chain, chain, chain, chain})) {
+    EXPECT_EQ(found.letter, 1u);
+  }
+}
+
 TEST(PdfLigaturesTest, StrangeWordsAreLeftOut) {
   EXPECT_TRUE(Find({kPeace}, 0).empty());
   EXPECT_TRUE(Find({{}, {{kLamLetter, 1}}, {{kAlefLetter, 1}}}).empty());
@@ -108,7 +128,7 @@ TEST(PdfLigaturesTest, TheirLettersAreTurnedInTheText) {
   // Another page, place or letter.
   for (const PdfLigature& other :
        {PdfLigature{2, 10, 20, 1}, PdfLigature{1, 11, 20, 1}, PdfLigature{1, 10, 21, 1},
-        PdfLigature{1, 10, 20, 2}, PdfLigature{1, 10, 20, 99}}) {
+        PdfLigature{1, 10, 20, 5}, PdfLigature{1, 10, 20, 99}}) {
     EXPECT_EQ(text({other}), "السالم\n");
   }
 }

@@ -33,12 +33,25 @@ constexpr float kExactWidth = 0.0004f;
 // its own. In 72 PDFs of 18 fonts, an article's lam has it in a quarter of the words, a ligature's
 // by chance in one of a hundred.
 constexpr size_t kFewElsewhere = 10;
+// So often the letters of other ligatures than lam-alef stand together, at least. Where one pair of
+// neighbours in so many is equally wide, the font is monospaced: widths tell nothing there.
+constexpr size_t kLeastOthers = 4, kFewEqual = 3;
+constexpr size_t kMostArabicLetters = size_t{1} << 22;  // of all fonts
 constexpr size_t kMostFonts = 1000;  // hostile files have any number
 
 size_t CountNear(const std::vector<float>& sorted, float width) {
   return static_cast<size_t>(std::upper_bound(sorted.begin(), sorted.end(), width + kExactWidth) -
                              std::lower_bound(sorted.begin(), sorted.end(), width - kExactWidth));
 }
+
+// The Arabic letters; kashidas and marks are none.
+bool IsArabic(uint32_t character) {
+  return (character >= 0x620 && character <= 0x64A && character != 0x640) ||
+         (character >= 0x66E && character <= 0x6D3);
+}
+
+// Alefs are equally wide, whatever stands above them.
+uint32_t Folded(uint32_t character) { return IsAlef(character) ? kAlef : character; }
 
 double Rounded(double points) { return static_cast<double>(std::llround(points * 1000)) / 1000; }
 
@@ -78,7 +91,9 @@ void TurnLigatures(std::span<const PdfLigature> ligatures, double x, double y, s
     if (std::abs(at->y - y) >= kEqualPlace) continue;
     if (letters.empty()) letters = CodePoints(word);
     const size_t i = at->letter;
-    if (i + 1 >= letters.size() || letters[i] != kLam || !IsAlef(letters[i + 1])) continue;
+    if (i + 1 >= letters.size() || !IsArabic(letters[i]) || !IsArabic(letters[i + 1])) {
+      continue;
+    }
     std::swap(letters[i], letters[i + 1]);
     is_turned = true;
   }
@@ -99,45 +114,95 @@ void LigatureFinder::AddWord(uint64_t page, double x, double y, std::string_view
   }
   Font& found = fonts_[number->second];
   const auto in_sizes = [&](size_t i) { return static_cast<float>(letters[i].width / size); };
-  for (size_t i = 0; i < letters.size() && num_letters_ < kMaxLigatures; ++i) {
-    const bool is_lam = letters[i].character == kLam, is_last = i + 1 == letters.size();
-    if (!is_lam && !IsAlef(letters[i].character)) continue;
-    ++num_letters_;
-    if (!is_lam) {
-      found.alefs.push_back(in_sizes(i));
-      found.has_none |= !is_last && letters[i + 1].character == kLam;
-    } else if (is_last || !IsAlef(letters[i + 1].character)) {
-      found.lams.push_back(in_sizes(i));
-    } else if (std::abs(letters[i].width - letters[i + 1].width) >= kHalvesDiffer) {
-      found.lams.push_back(in_sizes(i));
-      found.alefs.push_back(in_sizes(++i));
-    } else {
-      found.halves.push_back(in_sizes(i));
-      const PdfLigature place = {page, Rounded(x), Rounded(y), static_cast<uint32_t>(i)};
-      candidates_.push_back({place, number->second, in_sizes(i), in_sizes(i + 1)});
-      ++i;  // this alef tells nothing where it stands on the left of a lam, too
+  bool is_right_half = false;
+  for (size_t i = 0; i < letters.size() && num_letters_ < kMostArabicLetters; ++i) {
+    const uint32_t letter = Folded(letters[i].character);
+    const bool has_next = i + 1 < letters.size() && IsArabic(letters[i + 1].character);
+    const bool is_left_half = IsArabic(letter) && has_next &&
+                              std::abs(letters[i].width - letters[i + 1].width) < kHalvesDiffer;
+    if (IsArabic(letter)) {
+      ++num_letters_;
+      found.num_pairs += has_next;
+      found.num_equal += is_left_half;
+      if (!is_left_half) found.lefts[letter].push_back(in_sizes(i));
+      if (!is_right_half) found.rights[letter].push_back(in_sizes(i));
+      const bool is_lam_half = is_left_half && IsAlef(letters[i + 1].character);
+      const bool is_alef_half = is_right_half && letters[i - 1].character == kLam;
+      if (letter == kLam && !is_lam_half) found.lams.push_back(in_sizes(i));
+      if (letter == kAlef && !is_alef_half) found.alefs.push_back(in_sizes(i));
     }
+    if (is_left_half) {
+      const uint32_t right = Folded(letters[i + 1].character);
+      found.halves[{letter, right}].push_back(in_sizes(i));
+      const PdfLigature place = {page, Rounded(x), Rounded(y), static_cast<uint32_t>(i)};
+      candidates_.push_back({place, number->second, {letter, right}, in_sizes(i), in_sizes(i + 1)});
+    }
+    const bool is_behind_lam = i > 0 && letters[i - 1].character == kLam;
+    const bool is_before_lam = has_next && letters[i + 1].character == kLam;
+    if (letter == kAlef && is_before_lam && !is_behind_lam && !is_right_half) {
+      found.writes_two = true;
+    }
+    is_right_half = is_left_half;
   }
 }
 
 // Two letters of a glyph have half of its width each. Two glyphs may be equally wide, too, as an
 // initial lam and a final alef of DejaVu Sans are; but then both stand beside other letters as
-// well.
+// well. Other ligatures than lam-alef are rare, so that only frequent ones are believed.
+bool LigatureFinder::IsLigature(const Candidate& candidate) const {
+  const Font& font = fonts_[candidate.font];
+  const auto [left, right] = candidate.letters;
+  const auto& halves = font.halves.find(candidate.letters)->second;
+  const size_t num = CountNear(halves, candidate.left), few = num / kFewElsewhere;
+  if (left == kLam && right == kAlef) {
+    const size_t num_lams = CountNear(font.lams, candidate.left);
+    // Noto Kufi Arabic has a ligature at a word's end alone.
+    const bool has_some = !font.writes_two || (few > 0 && num_lams == 0);
+    return has_some && (num_lams <= few || CountNear(font.alefs, candidate.right) <= few);
+  }
+  const auto is_elsewhere = [few](const auto& letters, uint32_t letter, float width) {
+    const auto found = letters.find(letter);
+    return found != letters.end() && CountNear(found->second, width) > few;
+  };
+  const bool is_monospaced = font.num_equal * kFewEqual > font.num_pairs;
+  const bool is_lam_behind_alef = left == kAlef && right == kLam;  // "لا" in its order
+  return num >= kLeastOthers && !is_monospaced && !is_lam_behind_alef &&
+         !is_elsewhere(font.lefts, left, candidate.left) &&
+         !is_elsewhere(font.rights, right, candidate.right);
+}
+
 std::vector<PdfLigature> LigatureFinder::Finish() {
   for (Font& font : fonts_) {
-    for (auto* widths : {&font.halves, &font.lams, &font.alefs}) std::ranges::sort(*widths);
+    for (auto* widths : {&font.lams, &font.alefs}) std::ranges::sort(*widths);
+    for (auto& [letters, widths] : font.halves) std::ranges::sort(widths);
+    for (auto* letters : {&font.lefts, &font.rights}) {
+      for (auto& [letter, widths] : *letters) std::ranges::sort(widths);
+    }
   }
+  // A letter is a half of one ligature, of lam-alef before others.
   std::vector<PdfLigature> ligatures;
-  for (const Candidate& candidate : candidates_) {
-    const Font& font = fonts_[candidate.font];
-    const size_t few = CountNear(font.halves, candidate.lam) / kFewElsewhere;
-    const size_t num_lams = CountNear(font.lams, candidate.lam);
-    const bool are_two = num_lams > few && CountNear(font.alefs, candidate.alef) > few;
-    // Noto Kufi Arabic has a ligature at a word's end alone.
-    const bool has_some = !font.has_none || (few > 0 && num_lams == 0);
-    if (has_some && !are_two) ligatures.push_back(candidate.place);
+  const auto is_taken = [&](PdfLigature place, size_t num_sorted) {
+    const auto end = ligatures.begin() + static_cast<ptrdiff_t>(num_sorted);
+    const bool is_left_taken = std::binary_search(ligatures.begin(), end, place, IsBefore);
+    ++place.letter;
+    return is_left_taken || std::binary_search(ligatures.begin(), end, place, IsBefore);
+  };
+  for (const bool are_lam_alef : {true, false}) {
+    const size_t num_sorted = ligatures.size();
+    for (const Candidate& candidate : candidates_) {
+      const bool is_lam_alef = candidate.letters == Pair(kLam, kAlef);
+      if (is_lam_alef != are_lam_alef || ligatures.size() == kMaxLigatures) continue;
+      PdfLigature before = candidate.place;
+      before.letter -= before.letter > 0;
+      if (is_taken(before, num_sorted) || is_taken(candidate.place, num_sorted)) continue;
+      if (IsLigature(candidate)) ligatures.push_back(candidate.place);
+    }
+    std::ranges::sort(ligatures, IsBefore);
   }
-  std::ranges::sort(ligatures, IsBefore);
+  const auto shares_letter = [](const PdfLigature& a, const PdfLigature& b) {
+    return a.page == b.page && a.x == b.x && a.y == b.y && a.letter + 1 == b.letter;
+  };
+  ligatures.erase(std::unique(ligatures.begin(), ligatures.end(), shares_letter), ligatures.end());
   return ligatures;
 }
 

@@ -1,9 +1,9 @@
-// Finds the lam-alef ligatures of a PDF. Arabic fonts such as DejaVu Sans and Noto Sans Arabic have
-// one glyph for both letters, which stands for "لا". pdftotext prints the letters of a glyph in
-// their logical order and the glyphs of a line in visual order, so that the ligature looks like the
-// two glyphs of "ال". Only the widths of the letters tell them apart, which pdftotext does not
-// print: the program lectern-pdf-ligatures reads them with poppler, in a process of its own
-// (limited_child.h), and hands over where ligatures are, in the form below.
+// Finds the ligatures of Arabic letters in a PDF. DejaVu Sans and Noto Sans Arabic, for example,
+// have one glyph for lam and alef, "لا". pdftotext prints the letters of a glyph in their logical
+// order and the glyphs of a line in visual order, so that the ligature looks like the two glyphs of
+// "ال". Only the widths of the letters tell them apart, which pdftotext does not print: the program
+// lectern-pdf-ligatures reads them with poppler, in a process of its own (limited_child.h), and
+// hands over where ligatures are, in the form below.
 #ifndef LECTERN_TOOLS_INGEST_PDF_LIGATURES_H_
 #define LECTERN_TOOLS_INGEST_PDF_LIGATURES_H_
 
@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lectern::tools {
@@ -44,26 +45,34 @@ class LigatureFinder {
   // 0 are left out.
   void AddWord(uint64_t page, double x, double y, std::string_view font, double size,
                std::span<const Letter> letters);
-  // The ligatures, ascending by page and x, of the first kMaxLigatures lams and alefs. Call it
-  // last.
+  // The ligatures, ascending by page and x, at most kMaxLigatures, of the first four
+  // million Arabic letters. Call it last.
   std::vector<PdfLigature> Finish();
 
  private:
+  using Pair = std::pair<uint32_t, uint32_t>;  // letters, the left one first
   struct Candidate {
     PdfLigature place;
     size_t font;
-    float lam, alef;  // widths, in sizes
+    Pair letters;
+    float left, right;  // widths, in sizes
   };
-  // Widths in sizes: of lams before an alef of the same width, of other lams and of other alefs.
+  // Widths in sizes.
   struct Font {
-    std::vector<float> halves, lams, alefs;
+    std::map<Pair, std::vector<float>> halves;  // of left letters beside equally wide ones
+    // Letters without an equally wide one on their right, and on their left.
+    std::map<uint32_t, std::vector<float>> lefts, rights;
+    std::vector<float> lams, alefs;       // lams not before an equally wide alef, and these alefs
+    size_t num_pairs = 0, num_equal = 0;  // neighbours, and of them equally wide ones
     // It writes "لا" by two glyphs, at least in some forms: an alef is seen on the left of a lam.
-    bool has_none = false;
+    bool writes_two = false;
   };
+  bool IsLigature(const Candidate& candidate) const;
+
   std::map<std::string, size_t, std::less<>> numbers_;
   std::vector<Font> fonts_;
   std::vector<Candidate> candidates_;
-  size_t num_letters_ = 0;  // in fonts_, at most kMaxLigatures
+  size_t num_letters_ = 0;  // in fonts_
 };
 
 inline constexpr size_t kMaxLigatures = size_t{1} << 20;

@@ -1,4 +1,4 @@
-// lectern-pdf-ligatures: reads a PDF from stdin and writes where its lam-alef ligatures are to
+// lectern-pdf-ligatures: reads a PDF from stdin and writes where its Arabic ligatures are to
 // stdout, in the form of pdf_ligatures.h. The tools start it with limits (limited_child.h), one PDF
 // a process; it opens no other file.
 #include <poppler-document.h>
