@@ -198,10 +198,9 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
   auto read = ReadPages(pdf, options, prepared, {});
   // Few PDFs have ligatures, so that the others are read once.
   if (read.ok() && read->may_have_ligatures) {
-    prepared.ligatures =
-        ReadPdfLigatures(pdf, {.is_cancelled = options.is_cancelled,
-                               .program = options.ligature_program,
-                               .cpu_seconds = LimitsFor(pdf.size()).cpu_seconds});
+    prepared.ligatures = ReadPdfLigatures(pdf, {.is_cancelled = options.is_cancelled,
+                                                .program = options.ligature_program,
+                                                .cpu_seconds = LimitsFor(pdf.size()).cpu_seconds});
     if (!prepared.ligatures.empty()) read = ReadPages(pdf, options, prepared, {});
   }
   if (read.ok() && options.recognition) {
