@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,7 @@ TEST(PdfLigaturesTest, StrangeWordsAreLeftOut) {
   LigatureFinder finder;
   finder.AddWord(1, -1, 5, "A", 10, kPeace);
   finder.AddWord(1, 1e9, 5, "A", 10, kPeace);
+  finder.AddWord(1, 1, 5, "A", 10, Letters{{kLamLetter, NAN}, {kAlefLetter, NAN}});
   EXPECT_TRUE(finder.Finish().empty());
 }
 

@@ -105,7 +105,9 @@ void TurnLigatures(std::span<const PdfLigature> ligatures, double x, double y, s
 void LigatureFinder::AddWord(uint64_t page, double x, double y, std::string_view font, double size,
                              std::span<const Letter> letters) {
   const bool has_place = x >= 0 && x <= kMostPoints && y >= 0 && y <= kMostPoints;
-  if (!(size > 0) || !has_place || letters.size() > kMostWordLetters) return;
+  const bool has_widths =
+      std::ranges::all_of(letters, [](const Letter& one) { return std::isfinite(one.width); });
+  if (!(size > 0) || !has_place || !has_widths || letters.size() > kMostWordLetters) return;
   auto number = numbers_.find(font);
   if (number == numbers_.end()) {
     if (fonts_.size() == kMostFonts) return;

@@ -42,7 +42,7 @@ class LigatureFinder {
     double width;  // in points; of a ligature's letters: half of the glyph's
   };
   // A word in visual order. `font`: its name; `size`: in points. Words of sizes that are not above
-  // 0 are left out.
+  // 0, and those with places and widths that are no numbers, are left out.
   void AddWord(uint64_t page, double x, double y, std::string_view font, double size,
                std::span<const Letter> letters);
   // The ligatures, ascending by page and x, at most kMaxLigatures, of the first four
