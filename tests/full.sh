@@ -75,6 +75,8 @@
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
 #   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
+#   schemas       other people's suites of JSON schemas against the grammar that answers are held to: the
+#                 table of tools/server/RESULTS.md (PYTHON with jsonschema and pydantic; PyPI)
 #   reader        the trainings of the reader and of adapters, and what they export (PYTHON with torch,
 #                 sentencepiece, transformers and safetensors; peft if it is there)
 #   tokenizers    byte-level BPE against PyPI's tokenizers, SentencePiece against its sentencepiece:
@@ -534,6 +536,11 @@ serve() {
     tests/tools/server_load.py --soak "${SOAK_SECONDS:-600}"
 }
 
+schemas() {
+  build checked schema_texts
+  "${PYTHON:-python3}" tests/evaluation/schema_suites.py build-checked/tests/evaluation/schema_texts \
+    --sources build-checked/schema-suites
+}
 schemathesis() {
   build release lectern-server index-document
   LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \

@@ -191,7 +191,8 @@ class ValueJudge {
     const size_t first = prefix ? prefix->items.size() : 0;
     All all;
     if (is_prefix) {
-      for (size_t i = 0; i < std::min(first, value.items.size()); ++i) {
+      // "items" may be a list of another length beside "prefixItems".
+      for (size_t i = 0; i < std::min(demand.items.size(), value.items.size()); ++i) {
         all.Add(Fits(value.items[i], demand.items[i]));
       }
     } else if (keyword == "items" || (keyword == "additionalItems" && items && items->is_array())) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,18 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
                     const ChildLimits& limits,
                     const std::function<bool(std::string_view)>& on_output,
                     const std::function<bool()>& is_cancelled);
+
+// Runs it in the same way for its whole output; nothing where it ends otherwise than with status 0.
+inline std::optional<std::string> OutputOf(const std::vector<std::string>& command,
+                                           std::string_view input, const ChildLimits& limits,
+                                           const std::function<bool()>& is_cancelled) {
+  std::string output;
+  const ChildEnd end = RunLimited(
+      command, input, limits,
+      [&output](std::string_view piece) { return output.append(piece), true; }, is_cancelled);
+  if (end.how != ChildEnd::How::kExited || end.number != 0) return std::nullopt;
+  return output;
+}
 
 }  // namespace lectern::tools
 

@@ -196,12 +196,16 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
   prepared.structure = ReadPdfStructure(
       pdf, {.is_cancelled = options.is_cancelled, .program = options.structure_program});
   auto read = ReadPages(pdf, options, prepared, {});
-  // Few PDFs have ligatures, so that the others are read once.
+  // A PDF without an Arabic word that may have a ligature is read once. Where the second reading
+  // fails, the first one stands.
   if (read.ok() && read->may_have_ligatures) {
     prepared.ligatures = ReadPdfLigatures(pdf, {.is_cancelled = options.is_cancelled,
                                                 .program = options.ligature_program,
                                                 .cpu_seconds = LimitsFor(pdf.size()).cpu_seconds});
-    if (!prepared.ligatures.empty()) read = ReadPages(pdf, options, prepared, {});
+    if (!prepared.ligatures.empty()) {
+      auto again = ReadPages(pdf, options, prepared, {});
+      if (again.ok() || again.error().code == LECTERN_CANCELLED) read = std::move(again);
+    }
   }
   if (read.ok() && options.recognition) {
     read = Recognised(pdf, options, prepared, std::move(*read));

@@ -134,13 +134,8 @@ PdfStructure ReadPdfStructure(std::string_view pdf, const PdfStructureOptions& o
   limits.output_bytes = kMaxStructureBytes;
   const std::string program =
       options.program.empty() ? LibexecProgram("lectern-pdf-structure") : options.program;
-  std::string output;
-  const ChildEnd end = RunLimited(
-      {program}, pdf, limits,
-      [&output](std::string_view piece) { return output.append(piece), true; },
-      options.is_cancelled);
-  if (end.how != ChildEnd::How::kExited || end.number != 0) return {};
-  return ParsePdfStructure(output).value_or(PdfStructure());
+  const auto output = OutputOf({program}, pdf, limits, options.is_cancelled);
+  return output ? ParsePdfStructure(*output).value_or(PdfStructure()) : PdfStructure();
 }
 
 }  // namespace lectern::tools

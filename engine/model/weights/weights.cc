@@ -86,7 +86,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
   const WeightPlan plan = MakeWeightPlan(config);
   LECTERN_RETURN_IF_ERROR(CheckWeights(plan, all, config, type));
 
-  // Norms lie between the matrices, so that reading one after the other waits for the disk each time.
+  // Norms lie between the matrices: reading one after the other waits for the disk each time.
   for (const auto& [name, shape] : plan) {
     const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
     if (shape.size() > 1) continue;
