@@ -609,7 +609,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | compare-real | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers | windows) ;;
+    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | compare-real | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemas | schemathesis | serve | sparse | tables | tokenizers | windows) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -62,6 +62,10 @@ TEST(JsonSchemaTest, ListsHaveTheirCounts) {
   EXPECT_EQ(Fitting(R"({"prefixItems": [{"type": "null"}, {"type": "boolean"}], "items": false})",
                     {"[]", "[null]", "[null, true]", "[true]", "[null, true, 1]"}),
             (Texts{"[]", "[null]", "[null, true]"}));
+  // "items" as a list, of drafts before 2020-12, is shorter than "prefixItems".
+  EXPECT_EQ(Fitting(R"({"enum": [[1, 2, 3], [7]], "prefixItems": [{}, {}, {}], "items": [{}]})",
+                    {"[1, 2, 3]", "[7]", "[2]"}),
+            (Texts{"[1, 2, 3]", "[7]"}));
 }
 
 TEST(JsonSchemaTest, StringsAreThoseOfTheirPatternAndLength) {
