@@ -38,7 +38,7 @@ constexpr double kLeastRetrieved = 1e-3;
 // right more often the lower it was, and the user sees each score.
 constexpr float kLeastBeside = 0.05f;
 // A share below this is not told from none.
-constexpr double kLeastShare = 1e-4;
+constexpr double kSmallestShare = 1e-4;
 
 // Passages that are one piece of evidence: neighbours, or a passage and its equals.
 struct Found {
@@ -156,9 +156,9 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
     if (!has_words) {
       scores[i] = shares[i];
     } else if (signals.support[i] > 0) {
-      const double rank = retrieves
-                              ? RankOf(signals.support[i], retrieved[i])
-                              : signals.support[i] + kAttention * std::log(shares[i] + kLeastShare);
+      const double rank =
+          retrieves ? RankOf(signals.support[i], retrieved[i])
+                    : signals.support[i] + kAttention * std::log(shares[i] + kSmallestShare);
       scores[i] = std::exp(rank);
     }
   }

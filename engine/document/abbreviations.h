@@ -1,6 +1,6 @@
 // Knows abbreviations and the words that sentences begin with, for the search for sentence ends in
 // English, German, French, Spanish, Italian, Portuguese, Hindi and Russian texts, and the most
-// frequent ones of other European languages.
+// frequent ones of other languages of Europe and Asia.
 #ifndef LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_
 #define LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_
 
@@ -13,7 +13,8 @@ enum class StopAfter {
   kEnds,    // the word is no abbreviation
   kNever,   // "Dr.", "e.g.": more of the sentence follows
   kNumber,  // "No.", "Fig.", "Jan.": a number that follows belongs to it
-  kMayEnd,  // "Inc.", "a.m.": it ends if the next word is one that sentences begin with
+  kTime,    // "a.m.": it ends unless a number or ContinuesTime follows
+  kMayEnd,  // "Inc.", "Jr.": it ends if the next word is one that sentences begin with
 };
 
 // `word`: the text between white space or an opening bracket and the full stop, which is no part of
@@ -21,6 +22,13 @@ enum class StopAfter {
 // ("Dipl.-Ing") counts as its part behind the last hyphen. kEnds also for an empty word and for one
 // of more than 16 bytes. Binary search in a table.
 StopAfter StopAfterWord(std::string_view word);
+
+// Whether a word behind "5 p.m." belongs to the time: a day, a month or a time zone ("EST").
+bool ContinuesTime(std::string_view word);
+
+// Whether a word of at most three Latin, Greek or Cyrillic letters has no vowel, as abbreviations
+// often have ("kb", "stk", "бл"). Stops and other characters make it none.
+bool IsWithoutVowels(std::string_view word);
 
 // Whether sentences often begin with this word, as it is written ("The", "Der", "Les"), and names
 // do not.

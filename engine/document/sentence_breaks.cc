@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/document/abbreviations.h"
+#include "engine/document/sentence_marks.h"
 #include "engine/document/sentence_terminators.h"
 #include "engine/model/tokenizer/unicode_classes.h"
 
@@ -46,9 +47,11 @@ bool IsDigit(uint32_t c) { return c >= '0' && c <= '9'; }
 utf8proc_category_t Category(uint32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
+// Georgian letters are small ones by Unicode's category, but its texts have no capitals.
+bool IsGeorgian(uint32_t c) { return c >= 0x10D0 && c <= 0x10FF; }
 bool IsSmall(uint32_t c) {
   if (c < 0x80) return c >= 'a' && c <= 'z';
-  return Category(c) == UTF8PROC_CATEGORY_LL;
+  return Category(c) == UTF8PROC_CATEGORY_LL && !IsGeorgian(c);
 }
 bool IsCapital(uint32_t c) {
   if (c < 0x80) return c >= 'A' && c <= 'Z';
@@ -83,7 +86,7 @@ bool IsCloser(uint32_t c) {
            std::string_view("\"')]}*_`~").find(static_cast<char>(c)) != std::string_view::npos;
   const utf8proc_category_t category = Category(c);
   return category == UTF8PROC_CATEGORY_PE || category == UTF8PROC_CATEGORY_PF ||
-         category == UTF8PROC_CATEGORY_PI;
+         category == UTF8PROC_CATEGORY_PI || IsRaisedMark(c);
 }
 // A sentence goes on before these, as UAX #29's SContinue.
 bool IsContinuation(uint32_t c) {
@@ -162,64 +165,6 @@ std::string_view WordAt(std::string_view text, size_t at) {
   return text.substr(at, end - at);
 }
 
-// "J", "U.S", "z.B", "т.е": single letters with stops between them.
-bool AreInitials(std::string_view word) {
-  bool wants_letter = true;
-  size_t num_letters = 0;
-  for (size_t at = 0; at < word.size();) {
-    const Char c = At(word, at);
-    if (wants_letter ? !IsLetter(c.c) || IsCjk(c.c) : c.c != '.' && c.c != '-') return false;
-    num_letters += wants_letter;
-    wants_letter = !wants_letter;
-    at += c.length;
-  }
-  return num_letters > 0 && !wants_letter;
-}
-bool IsRoman(std::string_view word) {
-  return !word.empty() && word.size() <= 7 &&
-         (word.find_first_not_of("IVXLC") == word.npos ||
-          word.find_first_not_of("ivxlc") == word.npos);
-}
-bool IsNumber(std::string_view word) {
-  return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
-}
-
-// Whether the text up to a full stop is the mark of a list item or section: "1", "2.1", "a", "iv",
-// "(3", "§ 3", "A", "B.2", "Section 4".
-bool IsListMark(std::string_view text) {
-  constexpr size_t kLongest = 12;
-  const size_t begin = SkipSpace(text, 0);
-  text.remove_prefix(begin);
-  for (const std::string_view name :
-       {"Section ", "Article ", "Clause ",  "Rule ",    "Artikel ",  "Chapter ",   "Example ",
-        "Figure ",  "Table ",   "Step ",    "Kapitel ", "Beispiel ", "Abbildung ", "Tabelle ",
-        "Schritt ", "Exemple ", "Tableau ", "Ejemplo ", "Figura ",   "Tabla ",     "Esempio ",
-        "Пример ",  "Рисунок ", "Таблица ", "Статья ",  "Стаття "}) {
-    if (!text.starts_with(name)) continue;
-    text.remove_prefix(name.size());
-    if (text.empty() || !IsDigit(static_cast<unsigned char>(text[0]))) return false;
-    break;
-  }
-  if (text.empty() || text.size() > kLongest) return false;
-  if (text.starts_with("§")) text.remove_prefix(std::min(SkipSpace(text, 2), text.size()));
-  if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
-  if (text.ends_with(')') || text.ends_with(']')) text.remove_suffix(1);
-  if (IsRoman(text)) return true;
-  if (text.size() == 2 && text[0] == text[1] && IsSmall(At(text, 0).c)) return true;  // "aa"
-  if (text.size() <= 2 && IsLetter(At(text, 0).c) && At(text, 0).length == text.size()) return true;
-  // "B.2.5": of an appendix
-  if (text.size() > 2 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == '.') text.remove_prefix(2);
-  size_t num_digits = 0;
-  for (const char c : text) {
-    if (c == '.') {
-      num_digits = 0;
-    } else if (!IsDigit(static_cast<unsigned char>(c)) || ++num_digits > 3) {
-      return false;
-    }
-  }
-  return !text.empty() && text.front() != '.';
-}
-
 // Runs over one paragraph.
 class SentenceFinder {
  public:
@@ -275,7 +220,7 @@ class SentenceFinder {
     ++at_;
     if (!is_thai_ || num_thai_ < kLeastBefore || has_thai_stops_) return;
     const size_t next = SkipSpace(text_, at_);
-    if (!IsThaiOrLao(At(text_, next).c) ||
+    if (!IsThaiOrLao(At(text_, next).c) || EndsWithShortNumber(at_ - 1) ||
         ContinuesThai(text_.substr(begin_, at_ - 1 - begin_), text_.substr(next)))
       return;
     size_t num_letters = 0;
@@ -286,6 +231,17 @@ class SentenceFinder {
       at += c.length;
     }
     if (num_letters >= kLeastAfter) End(at_);
+  }
+
+  // "บ้านเลขที่ 12": what the number counts or names stands around it; years have four digits.
+  bool EndsWithShortNumber(size_t end) const {
+    constexpr size_t kLongest = 3;
+    size_t num_digits = 0;
+    for (size_t at = end; at > begin_ && num_digits <= kLongest; ++num_digits) {
+      at = Before(text_, at);
+      if (Category(At(text_, at).c) != UTF8PROC_CATEGORY_ND) break;
+    }
+    return num_digits > 0 && num_digits <= kLongest;
   }
 
   // A CJK bracket is passed with all that it holds, if it closes soon. Returns whether it was one.
@@ -310,7 +266,8 @@ class SentenceFinder {
         const Char next = At(text_, at);
         // 「…。」と言った goes on; 「…。」 before another sentence does not.
         if (StopAt(last) == Stop::kWide && pair->open != 0xFF08 && !IsHiragana(next.c) &&
-            !IsContinuation(next.c) && StopAt(next.c) == Stop::kNone && !IsCloser(next.c)) {
+            !IsContinuation(next.c) && StopAt(next.c) == Stop::kNone && !IsCloser(next.c) &&
+            !ContinuesChineseQuote(text_.substr(at))) {
           End(at);
         }
         return true;
@@ -340,10 +297,15 @@ class SentenceFinder {
     if (at_ >= text_.size()) return;
     const Char next = At(text_, at_);
     if (last == Stop::kWide) {
-      const size_t number = at_ = SkipVerseNumber(first, at_);
+      const size_t after_closers = at_, number = at_ = SkipVerseNumber(first, at_);
       const Char after = At(text_, SkipSpace(text_, number));
-      const bool is_quoted = at_ > after_stops && IsHiragana(after.c);
-      if (!IsContinuation(after.c) && !is_quoted && !IsFullWidthNumber(first, after.c)) End(at_);
+      const bool is_quoted =
+          at_ > after_stops && (IsHiragana(after.c) || (number == after_closers &&
+                                                        ContinuesChineseQuote(text_.substr(at_))));
+      const bool is_mark = At(text_, first).c == 0xFF0E &&  // "１．", which begins an item
+                           IsListMark(text_.substr(begin_, first - begin_));
+      if (!IsContinuation(after.c) && !is_quoted && !is_mark && !IsFullWidthNumber(first, after.c))
+        End(at_);
       return;
     }
     if (const size_t behind = SkipFootnotes(first, at_); behind > at_) return End(behind);
@@ -362,6 +324,8 @@ class SentenceFinder {
     const bool is_single = last == Stop::kFullStop && num_stops == 1;
     if (Continues(next_text) || (is_single && IsPartOfSentence(first, after_stops, next_text)))
       return;
+    // “Where is it?” Maud asked.
+    if (last == Stop::kMark && at_ > after_stops && TellsSpeaker(text_.substr(next_text))) return;
     End(at_);
   }
 
@@ -371,8 +335,9 @@ class SentenceFinder {
     constexpr size_t kLeastWord = 4, kMostDigits = 3;
     if (at != stop + 1 || !IsDigit(At(text_, at).c)) return at;
     const std::string_view word = WordBefore(text_, begin_, stop);
-    if (word.size() < kLeastWord) return at;
-    for (size_t i = 0; i < word.size(); i += At(word, i).length) {
+    const bool is_bracket = word.ends_with(')');  // "Brok (1987).1 The"
+    if (word.size() < kLeastWord && !is_bracket) return at;
+    for (size_t i = 0; i < word.size() && !is_bracket; i += At(word, i).length) {
       if (!IsSmall(At(word, i).c)) return at;
     }
     size_t end = at;
@@ -392,17 +357,15 @@ class SentenceFinder {
     const size_t close = text_.substr(at, kFarthest).find_first_of("()");
     return close != std::string_view::npos && text_[at + close] == ')';
   }
-  // ）and other brackets, quotes, footnotes such as [12], and the French » behind a space.
+  // ）and other brackets, quotes, footnotes such as [12], (12) or ², and the French » behind a
+  // space.
   size_t SkipClosers(Stop stop, size_t at) const {
     while (at < text_.size()) {
       const Char c = At(text_, at);
-      if (c.c == '[') {
-        size_t end = at + 1;
-        while (end < text_.size() && end - at < 5 &&
-               IsDigit(static_cast<unsigned char>(text_[end])))
-          ++end;
-        if (end == at + 1 || At(text_, end).c != ']') return at;
-        at = end + 1;
+      if (c.c == '[' || c.c == '(') {
+        const size_t length = FootnoteLength(text_.substr(at));
+        if (length == 0) return at;
+        at += length;
         continue;
       }
       // “ and « open the next sentence where no space parts them.
@@ -451,7 +414,18 @@ class SentenceFinder {
     if (IsContinuation(c.c) && !StartsWithDash(at)) return true;
     if (c.c == ')' || c.c == ']' || c.c == '}') return true;  // "[ ! ]"
     while (c.length > 0 && IsOpener(c.c)) c = At(text_, at += c.length);
-    return IsSmall(c.c);
+    return IsSmall(c.c) && !IsBracketedItem(next);
+  }
+  // "(b) The tenant", which begins an item of a list inside a paragraph; "(b) and" does not.
+  bool IsBracketedItem(size_t at) const {
+    constexpr size_t kLongest = 4;
+    if (text_[at] != '(') return false;
+    const size_t close = text_.substr(at + 1, kLongest + 1).find(')');
+    if (close == std::string_view::npos) return false;
+    const std::string_view mark = text_.substr(at + 1, close);
+    const size_t behind = at + close + 2;
+    return (mark.size() == 1 || IsRoman(mark)) && IsWhiteSpace(At(text_, behind).c) &&
+           IsCapital(At(text_, SkipSpace(text_, behind)).c);
   }
   // "– Yes." begins speech or a list item; "- 5" and "-- " do not.
   bool StartsWithDash(size_t at) const {
@@ -467,47 +441,70 @@ class SentenceFinder {
     if (word.empty()) return false;
     const size_t next_word = SkipOpeners(next);
     const Char next_char = At(text_, next_word);
-    const bool is_before_number = Category(next_char.c) == UTF8PROC_CATEGORY_ND;
-    std::string_view begins = WordAt(text_, next_word);
-    const bool has_own_stop = begins.size() == 1 && At(text_, next_word + 1).c == '.';
+    const bool is_sign = next_char.c == 0xA7 || next_char.c == 0x2116;  // § and №
+    const bool is_before_number = Category(next_char.c) == UTF8PROC_CATEGORY_ND || is_sign;
+    const std::string_view begins = WordAt(text_, next_word);
+    const bool has_own_stop = !begins.empty() && begins.size() == At(begins, 0).length &&
+                              At(text_, next_word + begins.size()).c == '.';
     const bool starts = !has_own_stop && (BeginsSentences(begins) || begins == "I");
     if (IsThaiOrLao(At(word, Before(word, word.size())).c)) return !has_thai_stops_;
     if (IsNumber(word)) {
+      if (is_sign || IsInDate(text_.substr(begin_, next - begin_), text_.substr(next))) return true;
       if (word.size() > 2 || is_before_number) return false;
       return IsOrdinalBetween(WordBefore(text_, begin_, TrimmedEnd(stop - word.size())), begins);
     }
     if (after != at_) return false;  // "(cf.) The": the closing mark ended it
+    const std::string_view before = WordBefore(text_, begin_, TrimmedEnd(stop - word.size()));
     switch (StopAfterWord(word)) {
       case StopAfter::kNever:
         return true;
       case StopAfter::kNumber:
         if (is_before_number || IsRoman(begins)) return true;
-        if (word.size() > 1) return false;
+        if (At(text_, next_word + begins.size()).c == '.' &&
+            StopAfterWord(begins) == StopAfter::kNumber)
+          return true;  // "Cad. No. 12"
+        if (word.size() > At(word, 0).length) return false;
         break;  // "Edward L. Fox"
+      case StopAfter::kTime:
+        return is_before_number || ContinuesTime(begins);
       case StopAfter::kMayEnd:
         return !starts;
       case StopAfter::kEnds:
         break;
     }
+    // "stk. 2", but "The box weighs 3 kg. 12 men": a unit behind a number.
+    if (is_before_number && IsWithoutVowels(word) && !IsListMarkAt(next_word) &&
+        (before.empty() || !IsDigit(static_cast<unsigned char>(before.back()))))
+      return true;
     if (word.ends_with("str") && is_before_number) return true;  // "Bahnhofstr. 12"
+    // "EE. UU.", the plurals of Spanish abbreviations.
+    if (AreDoubled(word) && AreDoubled(begins) && At(text_, next_word + 2).c == '.') return true;
     if (AreInitials(word))
-      return has_own_stop || (!starts && !IsEndOfPhrase(word, stop, is_before_number));
+      return has_own_stop || (!starts && !IsEndOfPhrase(word, before, is_before_number));
     return word.size() > 1 && IsRoman(word) && !starts &&
            IsCapital(static_cast<unsigned char>(word[0]));
   }
-  // "than I." and "option b." are no initials; "Brok v. Lund" goes on. Other capitals alone count
-  // as initials.
-  bool IsEndOfPhrase(std::string_view word, size_t stop, bool is_before_number) const {
+  // "1. " or "2) " begins an item of a list inside a paragraph.
+  bool IsListMarkAt(size_t at) const {
+    size_t end = at;
+    while (IsDigit(At(text_, end).c) && end - at < 3) ++end;
+    const uint32_t mark = At(text_, end).c;
+    return end > at && (mark == '.' || mark == ')') && IsWhiteSpace(At(text_, end + 1).c);
+  }
+  // "than I." and "option b." are no initials; "Brok v. Lund" and "Lindner u. Brok" go on. Other
+  // capitals alone count as initials.
+  static bool IsEndOfPhrase(std::string_view word, std::string_view before, bool is_before_number) {
     if (word.size() != At(word, 0).length) return false;
     if (is_before_number) return false;
     const Char c = At(word, 0);
-    const std::string_view before = WordBefore(text_, begin_, TrimmedEnd(stop - word.size()));
     if (before.ends_with('.') && AreInitials(before.substr(0, before.size() - 1)))
       return false;  // "d. h."
     if (c.c == 'I') {
       return !before.empty() && IsSmall(At(before, 0).c);
     }
-    return IsSmall(c.c) && c.c < 0x80 && c.c != 'v';
+    const bool links_names = std::string_view("uadobsi").find(word[0]) != std::string_view::npos &&
+                             !before.empty() && IsCapital(At(before, 0).c);
+    return IsSmall(c.c) && c.c < 0x80 && c.c != 'v' && !links_names;
   }
   size_t SkipOpeners(size_t at) const {
     for (Char c = At(text_, at); c.length > 0 && IsOpener(c.c); c = At(text_, at)) at += c.length;

@@ -145,7 +145,8 @@ TEST(AbbreviationsTest, CaseMatters) {
   EXPECT_EQ(StopAfterWord("Dr"), StopAfter::kNever);
   EXPECT_EQ(StopAfterWord("DR"), StopAfter::kNever);
   EXPECT_EQ(StopAfterWord("No"), StopAfter::kNumber);
-  EXPECT_EQ(StopAfterWord("no"), StopAfter::kEnds);
+  EXPECT_EQ(StopAfterWord("no"), StopAfter::kNumber);
+  EXPECT_EQ(StopAfterWord("out"), StopAfter::kEnds);
   EXPECT_EQ(StopAfterWord("Sun"), StopAfter::kMayEnd);
   EXPECT_EQ(StopAfterWord("sun"), StopAfter::kEnds);
   EXPECT_EQ(StopAfterWord("Z.B"), StopAfter::kNever);
@@ -215,6 +216,73 @@ TEST(SentenceBreaksTest, KeepTheNumberOfASectionWithIt) {
   ExpectSentences({"Section 4. Notices.", "They go to the office, Attn. Carrow, by mail."});
   ExpectSentences({"Beispiel 1. Ausgabe der Liste"});
   ExpectSentences({"The rent is set in Section 4.", "Nobody pays it."});
+}
+
+// A time ends a sentence, unless a day, month or zone follows.
+TEST(SentenceBreaksTest, EndBehindTimes) {
+  ExpectSentences({"It left at 6 a.m.", "Travelers slept.", "It came at 7:05 p.m. EST on Monday.",
+                   "Brok left."});
+  ExpectSentences({"We meet at 9 A.M. Monday, or at 9 p.m. on Tuesday."});
+}
+
+TEST(SentenceBreaksTest, KnowAbbreviationsBeforeNumbers) {
+  ExpectSentences({"He is no. 5 of vol. II, ch. 4, cl. 2.1.", "The answer is no.", "Bob left."});
+  ExpectSentences({"Haftung gem. § 2 BetrKV, Anl. 3, nach i. V. m. Art. 5.", "Der Rat zahlt."});
+  ExpectSentences({"Podle stk. 2, azaz kb. 250 euró, tj. ok. 30 zł.", "Koniec."});
+  ExpectSentences({"Ev, Atatürk Cad. No. 12 adresinde."});
+  // A unit behind a number ends its sentence.
+  ExpectSentences({"The box weighs 3 kg.", "12 men carried it."});
+  ExpectSentences({"Assign a value to nbpg.", "4096 works."});
+}
+
+TEST(SentenceBreaksTest, KnowDatesInNumbers) {
+  ExpectSentences({"Der Vertrag vom 1. 4. 2020 gilt bis 30. 6. 2021.", "Er endet."});
+  ExpectSentences({"계약서는 2019. 5. 3. 서울에서 서명했다.", "월세는 45만 원이다."});
+  ExpectSentences({"It was sold in 2019.", "5 men bought it."});
+}
+
+TEST(SentenceBreaksTest, KnowAbbreviationsOfMoreLanguages) {
+  ExpectSentences({"Il dott. Rossi e l'avv. Conti votano.", "La casa."});
+  ExpectSentences({"EE. UU. no participa.", "Es de Lindner."});
+  ExpectSentences(
+      {"Sie gehört der Firma Lindner u. Söhne in Halle a. d. Saale.", "Es u. Ä. gilt."});
+  ExpectSentences({"प्रो. ए. के. वर्मा चाबी रखते हैं।", "वह अच्छा है।"});
+  ExpectSentences({"Եկան պրն. Արամը և տկն. Անին եկան։", "Մութ է։"});
+  ExpectSentences({"Ключи у г-жи Н. Орловой, ул. Ленина, д. 5, кв. 12.", "Дом построен."});
+  ExpectSentences({"In Proc. Roy. Soc. London, by Wm. Hale.", "The rest."});
+}
+
+// Georgian letters count as small ones, but begin sentences.
+TEST(SentenceBreaksTest, EndGeorgianSentences) {
+  ExpectSentences({"ქირა თვეში 500 ლარია.", "ვინ იხდის წყალს?", "წყალს მეპატრონე იხდის."});
+  EXPECT_EQ(StartOf("ქირა"), TextStart::kOtherLetter);
+}
+
+TEST(SentenceBreaksTest, EndBehindFootnotesOfMoreForms) {
+  ExpectSentences({"It lies 148 m high.²", "It was dug in 1972.(4)", "It is old.[^note]",
+                   "Today it rests.†", "So says Brok (1987).1", "The end."});
+  ExpectSentences({"It calls f.(x) twice."});
+}
+
+TEST(SentenceBreaksTest, KeepWhoSpokeWithAQuestion) {
+  ExpectSentences(
+      {"\"Where is it?\" Maud asked.", "“Who?” Mr. Thorne cried, and left.", "He said no."});
+  ExpectSentences({"\"Stop!\" I said.", "“Who?”", "He said that it was gone."});
+  ExpectSentences({"“狗不可以养。”他说。", "「水費由誰支付？」他問道。", "见“为什么？”中的解释。",
+                   "“好。”", "他走了。"},
+                  "");
+}
+
+TEST(SentenceBreaksTest, KeepListMarksOfOtherScripts) {
+  ExpectSentences({"१. छत मालिक करेगा।", "वह देगा।"});
+  ExpectSentences({"١. يدفع المستأجر.", "يصلح المالك السقف."});
+  ExpectSentences({"１．钥匙共三把。", "押金为3.5元。"}, "");
+  ExpectSentences({"(a) The tenant pays.", "(b) The landlord heats.", "(ii) Nobody cleans."});
+  ExpectSentences({"It names the rent. (b) and the term."});
+}
+
+TEST(SentenceBreaksTest, LetThaiGoOnBehindShortNumbers) {
+  ExpectSentences({"บ้านหลังนี้เป็นบ้านเลขที่ 12 ตั้งอยู่บนถนนสุขุมวิทใกล้กับสถานี"});
 }
 
 }  // namespace
