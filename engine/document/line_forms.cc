@@ -422,6 +422,18 @@ bool LooksLikeProse(View line) {
   return num_words >= 5 && num_letters * 100 >= line.size() * 88;
 }
 
+size_t CountSeparators(View line, char mark) {
+  size_t num_marks = 0;
+  bool is_quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') is_quoted = !is_quoted;
+    if (line[i] != mark || is_quoted) continue;
+    if (i + 1 == line.size() || IsBlank(line[i + 1])) return 0;
+    ++num_marks;
+  }
+  return num_marks;
+}
+
 Cells ReadCells(View line, size_t indent) {
   static constexpr View kPipes[] = {"|", "│", "┃", "║"};
   const auto has_pipe = [&](size_t at) {
@@ -453,6 +465,7 @@ Cells ReadCells(View line, size_t indent) {
       num_dots = c == '.' && gap <= 1 ? num_dots + 1 : num_dots;
       if (c != '.') {
         cells.has_leaders |= num_dots >= 4 && IsAsciiDigit(c);
+        cells.has_dots |= num_dots >= 5;
         num_dots = 0;
       }
       gap = 0;
@@ -471,7 +484,7 @@ Cells ReadCells(View line, size_t indent) {
 }
 
 bool AreRows(const Cells& a, const Cells& b) {
-  if (a.has_leaders && b.has_leaders) return true;
+  if (a.has_dots && b.has_dots) return true;
   if (a.num_pipes > 0 && b.num_pipes > 0 &&
       (a.num_pipes == b.num_pipes || (a.is_boxed && b.is_boxed)))
     return true;

@@ -67,11 +67,17 @@ bool LooksLikeCode(std::string_view line);
 // Whether it is mostly words, at least five.
 bool LooksLikeProse(std::string_view line);
 
+// How many times a comma or semicolon parts the fields of a row, as spreadsheets write them; 0 if
+// white space stands behind one, or nothing behind the last, as in prose and programs. Those in
+// double quotes are text.
+size_t CountSeparators(std::string_view line, char mark);
+
 // How a line could be cut into cells.
 struct Cells {
   static constexpr size_t kMost = 12;
   size_t num_pipes = 0, num_tabs = 0, num_cells = 0;  // num_cells: entries of `cells` in use
   bool has_leaders = false;  // "Rent ........ 5"
+  bool has_dots = false;     // the same before any text: "Dogs ....... free", five dots at least
   bool is_boxed = false;     // begins and ends with a pipe, or a box's line
   size_t widest_gap = 0;     // spaces before a cell; 0: no cells
   struct Cell {
@@ -84,9 +90,9 @@ struct Cells {
 };
 // `indent`: columns before the line. Cells beyond the first Cells::kMost are left out.
 Cells ReadCells(std::string_view line, size_t indent);
-// Whether two lines that follow each other can be rows of one table: both have leaders, equally
-// many pipes (or are boxed) or equally many tabs, or two cells of theirs, or one behind a wide gap,
-// begin or end in the same columns.
+// Whether two lines that follow each other can be rows of one table: both have leaders or dots,
+// equally many pipes (or are boxed) or equally many tabs, or two cells of theirs, or one behind a
+// wide gap, begin or end in the same columns.
 bool AreRows(const Cells& a, const Cells& b);
 
 }  // namespace lectern

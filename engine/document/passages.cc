@@ -14,6 +14,20 @@ namespace {
 
 bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
+// Whether no space belongs between a line that ends with `before` and the next one: both are of
+// scripts without spaces, from U+`least` on, or one is a quote, dash or ellipsis.
+bool JoinsWithoutSpace(std::string_view before, std::string_view next, uint32_t least) {
+  size_t last = before.size() - 1, length = 1;
+  while (last > 0 && before.size() - last < 4 && IsContinuationByte(before[last])) --last;
+  const uint32_t ends = DecodeChar(before, last, &length), begins = DecodeChar(next, 0, &length);
+  const auto is_letter = [&](uint32_t c) { return c >= least && IsWithoutSpaces(c); };
+  const auto is_mark = [](uint32_t c) {
+    return c == 0x2014 || (c >= 0x2018 && c <= 0x201D) || c == 0x2026;
+  };
+  return (is_letter(ends) || is_mark(ends)) && (is_letter(begins) || is_mark(begins)) &&
+         (is_letter(ends) || is_letter(begins));
+}
+
 // The text of a block with its line breaks, indentation and quote marks as one space, or as nothing
 // between characters of scripts without spaces. Knows where each byte came from.
 class FlatText {
@@ -29,7 +43,7 @@ class FlatText {
       if (is_edge) continue;
       const uint64_t begin = i == block.first ? block.begin : lines[i].begin;
       const std::string_view line = text.substr(begin, lines[i].end - begin);
-      if (!copy_.empty() && NeedsSpace(line)) copy_ += ' ';
+      if (!copy_.empty() && !JoinsWithoutSpace(copy_, line, 0)) copy_ += ' ';
       parts_.push_back({copy_.size(), begin});
       copy_ += line;
     }
@@ -53,12 +67,6 @@ class FlatText {
     size_t flat;
     uint64_t place;
   };
-  bool NeedsSpace(std::string_view line) const {
-    size_t last = copy_.size() - 1, length = 1;
-    while (last > 0 && IsContinuationByte(copy_[last])) --last;
-    return !IsWithoutSpaces(DecodeChar(copy_, last, &length)) ||
-           !IsWithoutSpaces(DecodeChar(line, 0, &length));
-  }
   std::string copy_;
   std::string_view view_;
   std::vector<Part> parts_;
@@ -285,6 +293,8 @@ std::string HeadingPath(std::string_view text, std::span<const Passage> passages
 
 std::string PlainText(std::string_view text, const Passage& passage) {
   const std::string_view whole = text.substr(passage.begin, passage.end - passage.begin);
+  // Thai lines are also wrapped at spaces, which would be lost.
+  constexpr uint32_t kFirstCjk = 0x2E80;
   std::string plain;
   plain.reserve(whole.size());
   bool is_margin = false;  // behind a line break
@@ -297,6 +307,10 @@ std::string PlainText(std::string_view text, const Passage& passage) {
       continue;
     }
     if (!is_margin || whole[at] != '>') {
+      if (is_margin && plain.size() > 1 &&
+          JoinsWithoutSpace(std::string_view(plain).substr(0, plain.size() - 1), whole.substr(at),
+                            kFirstCjk))
+        plain.pop_back();
       plain += whole[at];
       is_margin = false;
     }

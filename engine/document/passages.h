@@ -40,7 +40,8 @@ bool ArePassagesOf(std::span<const Passage> passages, std::string_view text);
 // one space.
 std::string HeadingPath(std::string_view text, std::span<const Passage> passages, size_t index);
 
-// A passage's text with white space, line breaks and the quote marks behind them as one space.
+// A passage's text with white space, line breaks and the quote marks behind them as one space; a
+// line break between characters of scripts without spaces is nothing.
 std::string PlainText(std::string_view text, const Passage& passage);
 
 }  // namespace lectern

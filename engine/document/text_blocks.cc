@@ -174,6 +174,15 @@ class BlockFinder {
     return last;
   }
 
+  // "am" and, below it, "2. Mai": the number at the head of an item's later line is a part of its
+  // sentence, which the line before leaves open.
+  bool IsWrappedNumber(size_t i) const {
+    return layout_.lines[i].indent == layout_.lines[i - 1].indent + 2 * (list_line_ + 1 == i) &&
+           EndOf(layout_.Line(i - 1)) != TextEnd::kClosed && !layout_.Line(i - 1).ends_with(':') &&
+           RunsOn(layout_.text, layout_.lines[i - 1], layout_.lines[i],
+                  layout_.RegionOf(i).wrapping);
+  }
+
   // Whether line i begins a list item: at the head of a region, or behind an item or a line that
   // does not run on. A number in running text, wrapped to the head of a line, is none.
   bool IsItem(size_t i) const {
@@ -183,8 +192,10 @@ class BlockFinder {
     const TextRegion& region = layout_.RegionOf(i);
     if (i == region.first) return true;
     const bool is_in_list = list_line_ >= region.first && list_line_ < i;
-    if (is_in_list && (bullet > 0 || number.value == list_value_ + 1 ||
-                       layout_.lines[i].indent != layout_.lines[list_line_].indent)) {
+    const bool is_indented =
+        is_in_list && layout_.lines[i].indent != layout_.lines[list_line_].indent;
+    if (is_in_list && (bullet > 0 || ((number.value == list_value_ + 1 || is_indented) &&
+                                      !(is_indented && IsWrappedNumber(i))))) {
       return true;
     }
     if (layout_.Line(i - 1).ends_with(':') || EndOf(layout_.Line(i - 1)) == TextEnd::kClosed)

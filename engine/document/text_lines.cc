@@ -146,6 +146,26 @@ bool IsPageNumber(const std::string& key) {
          key.ends_with(" [Page #]");
 }
 
+// Marks the line behind each printed page number ("Halden  Informational  [Page 7]", "- 7 -") as a
+// page's first: copies of paged texts often lack the form feeds. The number stands between blank
+// lines, or its running head follows at once.
+void FindPrintedPages(std::string_view text, std::vector<TextLine>* lines) {
+  constexpr size_t kLongest = 100;
+  for (size_t i = 1; i + 1 < lines->size(); ++i) {
+    const TextLine& line = (*lines)[i];
+    if (!line.is_after_blank || line.end - line.begin > kLongest) continue;
+    const char last = text[line.end - 1];
+    if (last != ']' && last != '-' && !(last >= '0' && last <= '9')) continue;
+    const std::string key = EdgeKey(line.In(text));
+    TextLine& next = (*lines)[i + 1];
+    const bool is_wide = line.In(text).find("    ") != std::string_view::npos;
+    const bool is_before_head = is_wide && key.ends_with(" [Page #]") && i + 2 < lines->size() &&
+                                (*lines)[i + 2].is_after_blank;
+    if ((next.is_after_blank && IsPageNumber(key)) || is_before_head)
+      next.is_after_page = next.is_after_blank = true;
+  }
+}
+
 // Marks the last line before a page break and the first one behind it where they are a page number
 // or come with two pages, and blank lines part them from the text; the last line of the text too.
 // Lines of more than 200 bytes are text.
@@ -167,9 +187,14 @@ void MarkPageEdges(std::string_view text, std::vector<TextLine>* lines) {
   for (size_t i = 0; i < lines->size(); ++i) {
     const TextLine& line = (*lines)[i];
     const TextLine* const next = i + 1 < lines->size() ? &(*lines)[i + 1] : nullptr;
-    const bool is_foot = line.is_after_blank && (next == nullptr || next->is_after_page);
+    const bool is_last = next == nullptr || next->is_after_page;
+    const bool is_foot = line.is_after_blank && is_last;
     const bool is_head = line.is_after_page && (next == nullptr || next->is_after_blank);
-    if (is_foot || is_head) add(i);
+    // A page's number needs no blank line before it.
+    const bool is_number = is_last && i > 0 && line.end - line.begin <= kLongest &&
+                           line.indent > (*lines)[i - 1].indent &&
+                           IsPageNumber(EdgeKey(line.In(text)));
+    if (is_foot || is_head || is_number) add(i);
   }
   for (const Edge& edge : edges) {
     (*lines)[edge.line].is_page_edge = IsPageNumber(edge.key) || counts[edge.key] > 1;
@@ -191,6 +216,7 @@ uint32_t CharColumns(uint32_t c) {
 
 std::vector<TextLine> ScanLines(std::string_view text, std::span<const PageMapEntry> pages) {
   std::vector<TextLine> lines = LineScanner(text, pages).Run();
+  FindPrintedPages(text, &lines);
   MarkPageEdges(text, &lines);
   return lines;
 }

@@ -140,13 +140,28 @@ class LayoutFinder {
       if (!has_rows && !region.is_code) widths.Add(layout_.text, LinesOf(region));
     }
     widths.Decide();
-    for (TextRegion& region : layout_.regions)
+    for (TextRegion& region : layout_.regions) {
       region.wrapping = widths.Of(layout_.text, LinesOf(region));
+      region.wrapping.is_verse |= IsSignature(region);
+    }
+  }
+
+  // The lines below "--" in a mail: a name, an address, a number. Longer ones are a disclaimer.
+  bool IsSignature(const TextRegion& region) const {
+    constexpr uint32_t kWidest = 64;
+    return layout_.Line(region.first) == "--" &&
+           std::ranges::all_of(LinesOf(region),
+                               [](const TextLine& line) { return line.width <= kWidest; });
   }
 
   // Marks the rows of tables: lines that fit the line before them, and those that are rows by
   // themselves, such as an entry of a table of contents. Returns whether there are any.
   bool FindRows(TextRegion& region) {
+    if (IsSeparated(region)) {
+      std::fill(layout_.forms.begin() + static_cast<std::ptrdiff_t>(region.first),
+                layout_.forms.begin() + static_cast<std::ptrdiff_t>(region.last), LineForm::kRow);
+      return true;
+    }
     bool has_rows = false, is_behind_rule = false;
     size_t num_boxes = 0;  // runs of boxed lines between rules
     const bool is_justified = IsJustified(region);
@@ -177,6 +192,23 @@ class LayoutFinder {
     region.is_grid = num_boxes >= 3;  // one rule below the head makes two
     return has_rows;
   }
+  // Whether the region is a table as spreadsheets write them: all lines have equally many
+  // separators (CountSeparators), two at least.
+  bool IsSeparated(const TextRegion& region) const {
+    constexpr size_t kLeastMarks = 2;
+    const size_t num_lines = region.last - region.first;
+    if (num_lines < 2) return false;
+    // Two lines of Chinese with ASCII commas may have equally many by chance.
+    if (num_lines == 2 && LooksLikeProse(layout_.Line(region.first))) return false;
+    for (const char mark : {',', ';'}) {
+      const size_t num_marks = CountSeparators(layout_.Line(region.first), mark);
+      if (num_marks < kLeastMarks || LooksLikeCode(layout_.Line(region.first))) continue;
+      size_t i = region.first + 1;
+      while (i < region.last && CountSeparators(layout_.Line(i), mark) == num_marks) ++i;
+      if (i == region.last) return true;
+    }
+    return false;
+  }
   // Whether two of three lines, or more, end in the column of the widest.
   bool IsJustified(const TextRegion& region) const {
     constexpr uint32_t kLeastWidth = 50;
@@ -196,9 +228,28 @@ class LayoutFinder {
            LooksLikeProse(layout_.Line(i));
   }
 
+  // A file of settings with comments or sections: "# Seconds.", "timeout = 40", "[pump]".
+  bool AreSettings(const TextRegion& region) const {
+    size_t num_marked = 0, num_values = 0;
+    for (size_t i = region.first; i < region.last; ++i) {
+      const std::string_view line = layout_.Line(i);
+      const bool is_marked =
+          line[0] == '#' || line[0] == ';' || (line[0] == '[' && line.back() == ']');
+      const size_t equals = line.find('=');
+      const bool is_value = !is_marked && equals != std::string_view::npos && equals > 0 &&
+                            CountWords(line.substr(0, equals)) == 1 &&
+                            !LooksLikeProse(line.substr(equals + 1));
+      if (!is_marked && !is_value) return false;
+      num_marked += is_marked;
+      num_values += is_value;
+    }
+    return num_values > 0 && num_marked > 0;
+  }
+
   // Most lines look like code; indented deeper than prose, fewer need to, or none where a colon
   // announces it.
   bool IsCode(const TextRegion& region) const {
+    if (AreSettings(region)) return true;
     size_t num_code = 0, num_prose = 0, num_hashes = 0;
     bool has_comment = layout_.has_hash_comments;
     uint32_t indent = UINT32_MAX;

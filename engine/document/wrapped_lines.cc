@@ -127,6 +127,9 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   const TextStart start = StartOf(after);
   const bool is_full = wrapping.width > 0 && IsFull(line, next, wrapping.width);
   if (is_full && next.indent < line.indent + 2) return true;
+  // "Example Corp." over "Email: jane@example.com"
+  if (!is_full && line.width < kWide && start == TextStart::kCapital && IsKeyValue(after))
+    return false;
   const TextEnd end = EndOf(before);
   if (is_full) return end != TextEnd::kClosed;
   if (start == TextStart::kSmallLetter) {

@@ -451,5 +451,86 @@ TEST(PassagesTest, NumberedQuestionsAreHeadings) {
             (Texts{"8.4. Who owns the mill?", "8.5: Where it is"}));
 }
 
+// A spreadsheet's rows are whole, sentences in their fields included.
+TEST(PassagesTest, RowsWithSeparatorsAreWhole) {
+  const Texts rows = {"ship,berth,master", "Sigrid,4,\"Halvorsen, J.\"",
+                      "Nordlys,11,Fog. No ferry today."};
+  EXPECT_EQ(PlainTexts(rows[0] + "\n" + rows[1] + "\n" + rows[2] + "\n", PassageKind::kTableRow),
+            rows);
+  EXPECT_EQ(PlainTexts("a;b;c\n1;2;\n", PassageKind::kTableRow), Texts());
+  EXPECT_EQ(PlainTexts("He came, saw,\nand won, at last.\n", PassageKind::kTableRow), Texts());
+}
+
+TEST(PassagesTest, DottedRowsNeedNoNumber) {
+  EXPECT_EQ(PlainTexts("Prices:\n\n    Adults ........ 4.50 EUR\n    Dogs .......... free\n",
+                       PassageKind::kTableRow),
+            (Texts{"Adults ........ 4.50 EUR", "Dogs .......... free"}));
+}
+
+TEST(PassagesTest, SettingsWithCommentsAreCode) {
+  EXPECT_EQ(
+      PlainTexts("# Where the board is. Use COM7.\nport = /dev/ttyS4\n[pump.7]\nenabled = no\n",
+                 PassageKind::kCode)
+          .size(),
+      1u);
+  EXPECT_EQ(PlainTexts("NAME=Fedora\nVERSION=32\n"), (Texts{"NAME=Fedora", "VERSION=32"}));
+}
+
+// Copies of paged texts lack the form feeds, but have the numbers of the pages.
+TEST(PassagesTest, SentencesRunOverPrintedPageNumbers) {
+  const std::string prose =
+      "   A ferry that receives no ACK within 90 seconds MUST drop anchor\n"
+      "   and wait for the harbour.  It then sends one more message to the\n"
+      "   harbour, which has to answer within the time that is given in the\n";
+  const std::string rest = "   next section of this memo.  It SHOULD NOT answer twice.\n";
+  const std::string sentence =
+      "It then sends one more message to the harbour, which has to answer within the time that is "
+      "given in the";
+  for (const std::string foot :
+       {"\n\nHalden                 Informational                [Page 1]\n"
+        "RFC 9871             Ferry Protocol             March 2019\n\n",
+        "\n                             - 7 -\n\n", "\n\n[Page 7]\n\n"}) {
+    const Texts texts = PlainTexts(prose + foot + rest);
+    ASSERT_GE(texts.size(), 3u) << foot;
+    EXPECT_TRUE(texts[1].starts_with(sentence) && texts[1].ends_with("section of this memo."))
+        << foot;
+  }
+}
+
+TEST(PassagesTest, PageNumbersNeedNoBlankLineAtAPagesEnd) {
+  EXPECT_EQ(
+      PlainTexts(
+          "Nobody came.\n              - 2 -\n\f\nThe roof was mended.\n              - 3 -\n")[2],
+      "The roof was mended.");
+}
+
+TEST(PassagesTest, NumbersAtTheHeadOfAnItemsLaterLinesAreNoItems) {
+  EXPECT_EQ(
+      PlainTexts("- Der Kaiser reiste nach Augsburg und wohnte dort im Hause. Am\n"
+                 "  2. Tag kam Dr. Eck hinzu, und der Rat zahlte dafür einige\n"
+                 "  a. fl. für den Wein.\n- Er blieb.\n"),
+      (Texts{"Der Kaiser reiste nach Augsburg und wohnte dort im Hause.",
+             "Am 2. Tag kam Dr. Eck hinzu, und der Rat zahlte dafür einige a. fl. für den Wein.",
+             "Er blieb."}));
+  EXPECT_EQ(PlainTexts("- We need\n  1. a saw\n  2. nails\n"),
+            (Texts{"We need", "1. a saw", "2. nails"}));
+}
+
+TEST(PassagesTest, LinesOfASignatureStayApart) {
+  EXPECT_EQ(
+      PlainTexts(
+          "Thanks!\n\n--\nUwe Klein * Am Markt 3 * 06108 Halle an der Saale\nTel. 0345 / 12 34\n"),
+      (Texts{"Thanks!", "Uwe Klein * Am Markt 3 * 06108 Halle an der Saale", "Tel. 0345 / 12 34"}));
+  EXPECT_EQ(PlainTexts("Jane Doe\nExample Corp.\nEmail: jane@example.com\n"),
+            (Texts{"Jane Doe", "Example Corp.", "Email: jane@example.com"}));
+}
+
+TEST(PassagesTest, WrappedChineseIsWithoutSpaces) {
+  EXPECT_EQ(PlainTexts("磨坊由艾达·布罗克博士于一八七一年设计，位于奥\n斯克镇以北。\n"),
+            (Texts{"磨坊由艾达·布罗克博士于一八七一年设计，位于奥斯克镇以北。"}));
+  EXPECT_EQ(PlainTexts("- 钥匙放在物业处……\n  需要时可以领取。\n"),
+            (Texts{"钥匙放在物业处……需要时可以领取。"}));
+}
+
 }  // namespace
 }  // namespace lectern
