@@ -14,10 +14,11 @@ namespace {
 // with a capital are found only so, because "no." and "art." end English sentences.
 constexpr std::string_view kNever =
     // English titles, references and links between words
-    "Mr Mrs Ms Mx Messrs Dr Drs Prof Rev Hon Fr Br Capt Cpt Cmdr Lt Lieut Sgt Cpl Maj Col Gen Adm "
+    "Mr Mrs Ms Mx Messrs Msgr Rt Dr Drs Prof Rev Hon Fr Br Capt Cpt Cmdr Lt Lieut Sgt Cpl Maj Col "
+    "Gen Adm "
     "Brig Wm Jas Chas Geo Thos Jos Robt Benj Edw Saml Danl Jno Gov Sen Rep Pres Supt Det Insp Amb "
     "Atty Cllr Mt Ft e.g i.e vs viz cf approx ca resp esp "
-    "incl excl Op i.a a.k.a betw n.b N.B Attn Govt Natl Intl "
+    "incl excl Op i.a a.k.a betw n.b N.B P.S P.P.S Attn Govt Natl Intl "
     // German
     "Hr Hrn Frl Dipl Dipl.-Ing Ing Mag Dir Hrsg z.b d.h u.a o.ä z.t i.d.r m.e u.u s.o s.u v.a z.hd "
     "i.a d.i z.zt u.ä i.v.m i.s.d a.d bzw evtl ggf inkl exkl vgl sog geb gest sen jun bes ehem "
@@ -25,7 +26,7 @@ constexpr std::string_view kNever =
     // French
     "MM Mme Mmes Mlle Mlles Mgr Pr Ste p.ex c.-à-d env éd coll trad "
     // Spanish
-    "Sra Srta Sres Dra Dña Ud Uds Vd Vds Lic Arq Mons Gral Cnel p.ej p.e aprox "
+    "Sra Srta Sres Sta Sto Dra Dña Ud Uds Vd Vds Lic Arq Mons Gral Cnel p.ej p.e aprox "
     // Italian
     "Sig Sigg Sig.ra Dott Dott.ssa Prof.ssa Avv Arch Geom Rag Cav Comm p.es ad.es dott avv sigg "
     // Portuguese
@@ -39,7 +40,7 @@ constexpr std::string_view kNever =
     "கே ஆர் என் "
     "డా రూ ડૉ રૂ ಡಾ ರೂ ഡോ രൂ ਡਾ රු "
     // Russian
-    "ул просп им проф акад т.е т.к доц пер наб пгт г-н г-жа зав";
+    "ул просп им проф акад т.е т.к доц инж пер наб пгт г-н г-жа зав";
 constexpr std::string_view kNeverElsewhere =
     // Polish, Czech and Slovak, Slovene and Croatian, Hungarian, Romanian
     "np tzw tzn tj m.in ul ks gen płk inż mgr hab św godz por zob mec woj "
@@ -70,10 +71,12 @@ constexpr std::string_view kMayEnd =
     "Ln Sq Pl Hwy al a.c d.c A.D B.C B.C.E C.E v.chr n.chr J.-C av.J.-C ap.J.-C "
     "Ph.D ph.d M.D B.A M.A D.C U.S U.K U.S.A U.N E.U EE.UU S.p.A S.A S.L e.V Mio Mrd Tsd Jh Jhd "
     "Jhs ed eds et.al rev repr est Est ibid Wash Calif Mass Penn Conn Fla Tex Mon Tue Tues Wed Thu "
-    "Thur Thurs Fri Sat Sun गा कि.मी т.д т.п др гг тыс млн млрд руб см m.m o.s.v osv itp itd vb "
+    "Thur Thurs Fri Sat Sun गा कि.मी मि.मी से.मी कि.ग्रा मी ग्रा इं т.д т.п др гг тыс млн млрд руб см "
+    "m.m "
+    "o.s.v osv itp itd vb "
     "κ.λπ т.ч т.н Pvt Bldg Mfg Dist Supp Gdns Fed Crim Civ Proc Soc Roy Phys Lett Acad Bull Trans "
     "l'ing dell'ing all'ing "
-    "Chem Biol av bd boul B.V N.V UU Fa sig kath evang hr fr dl jl лв грн тис "
+    "Chem Biol av bd boul B.V N.V UU Fa sig kath evang hr fr dl jl habil лв грн тис "
     "чел чол ბ ზ ዓ.ም ኪ.ሜ";
 
 constexpr std::string_view kStarters =

@@ -129,13 +129,17 @@ size_t FenceLength(View line) {
 }
 
 size_t BulletLength(View line) {
-  static constexpr View kBullets[] = {"-", "*", "+", "•", "‣", "◦", "▪", "●",
-                                      "○", "■", "–", "—", "·", "∙", "✓", "o"};
+  static constexpr View kBullets[] = {"-", "*", "+", "•", "‣", "◦",  "▪", "●", "○", "■", "–",
+                                      "—", "·", "∙", "✓", "o", "・", "◆", "◎", "★", "☆", "※"};
   for (const View bullet : kBullets) {
     if (!line.starts_with(bullet)) continue;
     const size_t spaces = SpacesAt(line, bullet.size());
     const size_t end = bullet.size() + spaces;
-    if (spaces == 0 || end == line.size()) return 0;
+    if (end == line.size()) return 0;
+    size_t length = 1;  // Chinese and Japanese have no space behind it
+    if (spaces == 0 && (bullet.size() < 3 || bullet == "—" || bullet == "–" ||
+                        !IsWithoutSpaces(DecodeChar(line, end, &length))))
+      return 0;
     const View rest = line.substr(end);
     if (bullet == "o" && spaces < 2) return 0;  // as RFCs have it
     const bool is_task = StartsWithAny(rest, {"[ ] ", "[x] ", "[X] "});

@@ -21,7 +21,8 @@ bool IsRule(std::string_view line);
 size_t FenceLength(std::string_view line);
 
 // Bytes of a bullet ("- ", "* ", "• ") and its spaces; 0: none, or nothing stands behind it. An "o"
-// is one only before two spaces. "[ ] " of a task belongs to it.
+// is one only before two spaces, and "・" and the like need none before Chinese or Japanese. "[ ] "
+// of a task belongs to it.
 size_t BulletLength(std::string_view line);
 // The mark of a numbered item: "1." "12)" "(3)" "a)" "(ii)" "iv." "§ 3." Numbers have three digits
 // at most; i, v and x alone are Roman; a capital counts before ")" alone, as "A." is an initial.

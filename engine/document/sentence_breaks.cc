@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "engine/document/abbreviations.h"
 #include "engine/document/sentence_marks.h"
@@ -262,12 +263,13 @@ class SentenceFinder {
       depth -= c.c == pair->close;
       at += c.length;
       if (depth == 0) {
-        at_ = at;
+        const size_t opened = std::exchange(at_, at);
         const Char next = At(text_, at);
         // 「…。」と言った goes on; 「…。」 before another sentence does not.
         if (StopAt(last) == Stop::kWide && pair->open != 0xFF08 && !IsHiragana(next.c) &&
             !IsContinuation(next.c) && StopAt(next.c) == Stop::kNone && !IsCloser(next.c) &&
-            !ContinuesChineseQuote(text_.substr(at))) {
+            (IsAnnouncedQuote(text_.substr(begin_, opened + open.length - begin_)) ||
+             !ContinuesChineseQuote(text_.substr(at)))) {
           End(at);
         }
         return true;
@@ -297,11 +299,14 @@ class SentenceFinder {
     if (at_ >= text_.size()) return;
     const Char next = At(text_, at_);
     if (last == Stop::kWide) {
-      const size_t after_closers = at_, number = at_ = SkipVerseNumber(first, at_);
+      const size_t after_closers = at_,
+                   number = at_ += VerseNumberLength(text_.substr(first), text_.substr(at_));
       const Char after = At(text_, SkipSpace(text_, number));
       const bool is_quoted =
-          at_ > after_stops && (IsHiragana(after.c) || (number == after_closers &&
-                                                        ContinuesChineseQuote(text_.substr(at_))));
+          at_ > after_stops &&
+          (IsHiragana(after.c) ||
+           (number == after_closers && ContinuesChineseQuote(text_.substr(at_)) &&
+            !IsAnnouncedQuote(text_.substr(begin_, first - begin_))));
       const bool is_mark = At(text_, first).c == 0xFF0E &&  // "１．", which begins an item
                            IsListMark(text_.substr(begin_, first - begin_));
       if (!IsContinuation(after.c) && !is_quoted && !is_mark && !IsFullWidthNumber(first, after.c))
@@ -388,18 +393,6 @@ class SentenceFinder {
     }
     return at;
   }
-  // "॥ १२ ॥": the number of a verse belongs to it.
-  size_t SkipVerseNumber(size_t first, size_t at) const {
-    if (At(text_, first).c != 0x965) return at;
-    size_t end = SkipSpace(text_, at);
-    const size_t digits = end;
-    while (end < text_.size() && Category(At(text_, end).c) == UTF8PROC_CATEGORY_ND) {
-      end += At(text_, end).length;
-    }
-    if (end == digits) return at;
-    end = SkipSpace(text_, end);
-    return At(text_, end).c == 0x965 ? end + At(text_, end).length : at;
-  }
   // ３．５ with U+FF0E.
   bool IsFullWidthNumber(size_t first, uint32_t next) const {
     const uint32_t stop = At(text_, first).c;
@@ -468,10 +461,11 @@ class SentenceFinder {
       case StopAfter::kTime:
         return is_before_number || ContinuesTime(begins);
       case StopAfter::kMayEnd:
-        return !starts;
+        return !starts && !IsUnitOfNumber(word, before, next_char.c);
       case StopAfter::kEnds:
         break;
     }
+    if (is_before_number && IsBeforeSmallerUnit(word, text_.substr(next_word))) return true;
     // "stk. 2", but "The box weighs 3 kg. 12 men": a unit behind a number.
     if (is_before_number && IsWithoutVowels(word) && !IsListMarkAt(next_word) &&
         (before.empty() || !IsDigit(static_cast<unsigned char>(before.back()))))
@@ -480,7 +474,8 @@ class SentenceFinder {
     // "EE. UU.", the plurals of Spanish abbreviations.
     if (AreDoubled(word) && AreDoubled(begins) && At(text_, next_word + 2).c == '.') return true;
     if (AreInitials(word))
-      return has_own_stop || (!starts && !IsEndOfPhrase(word, before, is_before_number));
+      return has_own_stop || (!starts && !IsUnitOfNumber(word, before, next_char.c) &&
+                              !IsEndOfPhrase(word, before, is_before_number));
     return word.size() > 1 && IsRoman(word) && !starts &&
            IsCapital(static_cast<unsigned char>(word[0]));
   }
@@ -490,6 +485,17 @@ class SentenceFinder {
     while (IsDigit(At(text_, end).c) && end - at < 3) ++end;
     const uint32_t mark = At(text_, end).c;
     return end > at && (mark == '.' || mark == ')') && IsWhiteSpace(At(text_, end + 1).c);
+  }
+  // "25,2 м. Рост", "1962 م. هل": a short Greek, Cyrillic or Arabic word behind a number is a unit,
+  // and no initial. Years ("1897 г. Шухов") and hours may have the rest of a sentence behind them.
+  static bool IsUnitOfNumber(std::string_view word, std::string_view before, uint32_t next) {
+    const auto lead = static_cast<unsigned char>(word[0]);
+    if (before.empty() || lead < 0xCE || lead > 0xDB || IsSmall(next)) return false;
+    if (Category(next) == UTF8PROC_CATEGORY_ND || word == "г" || word == "гг" || word == "р" ||
+        before.find(':') != std::string_view::npos)
+      return false;
+    return Category(At(before, Before(before, before.size())).c) == UTF8PROC_CATEGORY_ND ||
+           before == "кв." || before == "куб.";
   }
   // "than I." and "option b." are no initials; "Brok v. Lund" and "Lindner u. Brok" go on. Other
   // capitals alone count as initials.

@@ -93,6 +93,10 @@ bool IsListMark(std::string_view text) {
     break;
   }
   if (text.empty() || text.size() > kLongest) return false;
+  if (text.ends_with("a.m") || text.ends_with("p.m")) {  // "9:00 a.m. Opening", in a programme
+    const size_t hours = NumDigits(text);
+    return hours > 0 && NumDigits(text.substr(std::min(hours + 1, text.size()))) == 2;
+  }
   if (text.starts_with("§")) text.remove_prefix(std::min(SpaceAfter(text, 2), text.size()));
   if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
   if (text.ends_with(')') || text.ends_with(']')) text.remove_suffix(1);
@@ -159,6 +163,23 @@ bool IsInDate(std::string_view before, std::string_view after) {
   return IsDayOrMonth(after.substr(0, next)) && third == 4;  // 1. | 4. 2020
 }
 
+bool IsBeforeSmallerUnit(std::string_view unit, std::string_view next) {
+  struct Units {
+    std::string_view unit, smaller;
+  };
+  static constexpr Units kUnits[] = {{"ft", "in"},   {"lb", "oz"},   {"lbs", "oz"}, {"yd", "ft"},
+                                     {"hr", "min"},  {"hrs", "min"}, {"h", "min"},  {"min", "sec"},
+                                     {"min", "s"},   {"st", "lb"},   {"gal", "qt"}, {"qt", "pt"},
+                                     {"Std", "Min"}, {"Min", "Sek"}};
+  const size_t digits = next.substr(0, 8).find_first_not_of("0123456789.,½¼");
+  if (digits == std::string_view::npos || digits == 0) return false;
+  const std::string_view word = next.substr(SpaceAfter(next, digits), 4);
+  return std::ranges::any_of(kUnits, [&](const Units& units) {
+    return unit == units.unit && word.starts_with(units.smaller) &&
+           StartOf(word.substr(units.smaller.size())) == TextStart::kOther;
+  });
+}
+
 bool TellsSpeaker(std::string_view text) {
   static constexpr std::string_view kVerbs[] = {
       "said",     "asked",    "cried",  "replied",  "answered", "whispered", "shouted", "exclaimed",
@@ -198,6 +219,27 @@ bool ContinuesChineseQuote(std::string_view text) {
     text.remove_prefix(length);
   }
   return text.empty() && std::ranges::find(kVerbs, before) != std::end(kVerbs);
+}
+
+bool IsAnnouncedQuote(std::string_view text) {
+  constexpr size_t kFarthest = 400;
+  if (text.size() > kFarthest) text.remove_prefix(text.size() - kFarthest);
+  size_t open = std::string_view::npos;
+  for (const std::string_view mark : {"“", "「", "『"}) {
+    const size_t at = text.rfind(mark);
+    if (at != std::string_view::npos && (open == std::string_view::npos || at > open)) open = at;
+  }
+  if (open == std::string_view::npos) return false;
+  const std::string_view before = text.substr(0, open);
+  return before.ends_with("：") || before.ends_with(':');
+}
+
+size_t VerseNumberLength(std::string_view stop, std::string_view after) {
+  constexpr std::string_view kDouble = "॥";
+  if (!stop.starts_with(kDouble)) return 0;
+  const size_t begin = SpaceAfter(after, 0), digits = NumberLength(after.substr(begin));
+  const size_t end = SpaceAfter(after, begin + digits);
+  return digits > 0 && after.substr(end).starts_with(kDouble) ? end + kDouble.size() : 0;
 }
 
 }  // namespace lectern

@@ -33,6 +33,10 @@ bool IsRaisedMark(uint32_t c);
 // Looks at 16 bytes of either.
 bool IsInDate(std::string_view before, std::string_view after);
 
+// Whether a unit is followed by a number of a smaller one, as in "6 ft. 8 in.": `next` begins with
+// the number.
+bool IsBeforeSmallerUnit(std::string_view unit, std::string_view next);
+
 // Whether the text behind a question in quotes says in English who asked: "Maud asked", "I said",
 // "Mr. Thorne cried". Looks at the first 48 bytes.
 bool TellsSpeaker(std::string_view text);
@@ -40,6 +44,13 @@ bool TellsSpeaker(std::string_view text);
 // who spoke ("他问道", "房东回答说"), or begins with a word that links to what stands before it.
 // Looks at the first 10 characters.
 bool ContinuesChineseQuote(std::string_view text);
+// Whether a colon stands before the last quotation that opens in a text, as in 他问：“谁？”, so
+// that it said who spoke already. Looks at the last 400 bytes.
+bool IsAnnouncedQuote(std::string_view text);
+
+// Bytes of the number of a verse and its closing mark, as in "॥ १२ ॥", where `after` follows the
+// stop at the head of `stop`; 0: none.
+size_t VerseNumberLength(std::string_view stop, std::string_view after);
 
 }  // namespace lectern
 

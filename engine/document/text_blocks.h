@@ -29,7 +29,8 @@ struct TextBlock {
 //
 // Lines are one paragraph where the line before is full: the next word had no room within the width
 // at which the text is wrapped, which the paragraph's own lines or the document's others show; or
-// where a sentence clearly runs on (a comma or "the" before, a small letter behind). Verse,
+// where a sentence clearly runs on (a comma or "the" before, a small letter behind), or the line is
+// nearly full and has no stop at its end. Verse,
 // addresses and "key: value" lines therefore stay apart. A list item also goes on in lines that are
 // indented by 2 columns or more behind it. Linear time. `lines`: ScanLines of `text`.
 std::vector<TextBlock> FindBlocks(std::string_view text, std::span<const TextLine> lines);

@@ -137,11 +137,11 @@ std::string EdgeKey(std::string_view line) {
   return key;
 }
 
-// "7", "- 7 -", "Page 7", "[Page 7]", "Page 7 of 9", "Mills Standards Track [Page 7]".
+// "7", "- 7 -", "Page 7", "[Page 7]", "[Pg 7]", "Page 7 of 9", "Mills Standards Track [Page 7]".
 bool IsPageNumber(const std::string& key) {
   static constexpr std::string_view kForms[] = {
-      "#",    "- # -",   "Page #", "[Page #]", "Page # of #", "# / #",
-      "p. #", "Seite #", "page #", "Página #", "Pagina #",    "Seite # von #"};
+      "#",       "- # -",  "Page #",   "[Page #]", "Page # of #",   "# / #",  "p. #",
+      "Seite #", "page #", "Página #", "Pagina #", "Seite # von #", "[Pg #]", "{#}"};
   return std::find(std::begin(kForms), std::end(kForms), key) != std::end(kForms) ||
          key.ends_with(" [Page #]");
 }

@@ -57,6 +57,22 @@ bool EndsWithoutSpaces(std::string_view line) {
   return IsWithoutSpaces(DecodeChar(line, at, &length));
 }
 
+std::string_view FirstWord(std::string_view line) {
+  return line.substr(0, std::min(line.find(' '), line.size()));
+}
+
+// Whether a line that is nearly full, but without a stop, is the paragraph's of the next one, which
+// begins with no small letter: people who wrap by hand leave some room. "-- Ada" and "* Stones"
+// begin something.
+bool IsLooseWrap(std::string_view line, std::string_view next, TextStart start) {
+  constexpr size_t kLeastWords = 3;
+  const bool is_word = start == TextStart::kCapital || start == TextStart::kDigit ||
+                       std::string_view("\"'(`").find(next[0]) != std::string_view::npos;
+  const bool closes = std::string_view(")]>:\"").find(line.back()) != std::string_view::npos;
+  return is_word && !closes && CountWords(line) >= kLeastWords && !IsAllCaps(line) &&
+         ReadItemNumber(next).length == 0 && !BeginsSentences(FirstWord(next));
+}
+
 }  // namespace
 
 bool IsFull(const TextLine& line, const TextLine& next, uint32_t width) {
@@ -142,12 +158,15 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   if (end == TextEnd::kOpen) return line.width >= kWide || !before.ends_with(',');
   // Scripts without capitals do not tell that a sentence runs on; a line that is not short does.
   const bool has_no_case = start == TextStart::kOtherLetter || EndsWithoutSpaces(before);
-  if (wrapping.width > 0) return has_no_case && line.width * 10 >= wrapping.width * 8;
+  if (wrapping.width > 0) {
+    if (has_no_case) return line.width * 10 >= wrapping.width * 8;
+    return line.width * 100 >= wrapping.width * 85 && IsLooseWrap(before, after, start);
+  }
   // A single break of a document that is not wrapped elsewhere.
   if (EndsWithoutSpaces(before)) return line.width >= kWide - 6;
   const bool is_long =
       line.width >= kWide + 4 && (CountWords(before) >= 5 || start == TextStart::kOtherLetter);
-  return is_long && !BeginsSentences(after.substr(0, std::min(after.find(' '), after.size())));
+  return is_long && !BeginsSentences(FirstWord(after));
 }
 
 bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& next,

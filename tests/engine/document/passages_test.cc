@@ -489,7 +489,7 @@ TEST(PassagesTest, SentencesRunOverPrintedPageNumbers) {
   for (const std::string foot :
        {"\n\nHalden                 Informational                [Page 1]\n"
         "RFC 9871             Ferry Protocol             March 2019\n\n",
-        "\n                             - 7 -\n\n", "\n\n[Page 7]\n\n"}) {
+        "\n                             - 7 -\n\n", "\n\n[Page 7]\n\n", "\n[Pg 7]\n\n"}) {
     const Texts texts = PlainTexts(prose + foot + rest);
     ASSERT_GE(texts.size(), 3u) << foot;
     EXPECT_TRUE(texts[1].starts_with(sentence) && texts[1].ends_with("section of this memo."))
@@ -530,6 +530,32 @@ TEST(PassagesTest, WrappedChineseIsWithoutSpaces) {
             (Texts{"磨坊由艾达·布罗克博士于一八七一年设计，位于奥斯克镇以北。"}));
   EXPECT_EQ(PlainTexts("- 钥匙放在物业处……\n  需要时可以领取。\n"),
             (Texts{"钥匙放在物业处……需要时可以领取。"}));
+}
+
+// People who wrap by hand leave room, so that a name at the head of a line begins no sentence.
+TEST(PassagesTest, LinesThatAreNearlyFullRunOn) {
+  EXPECT_EQ(
+      PlainTexts("The table may hold fewer rows than lsof wants on the systems\n"
+                 "that were built before it, and then a user has to upgrade to\n"
+                 "a newer one, of which the best and safest seems to be Solaris\n"
+                 "9 of the year 2003. Each of these has its own list, which is\n"
+                 "too long for this text. See the pages of Sun for what is in\n"
+                 "NAME columns, the appearance of which should be no cause for\n"
+                 "alarm.\n\nIf you have a system of other makers, go and ask Ada\n"
+                 "Brok for help.\n"),
+      (Texts{"The table may hold fewer rows than lsof wants on the systems that were built before "
+             "it, and then a user has to upgrade to a newer one, of which the best and safest "
+             "seems to be Solaris 9 of the year 2003.",
+             "Each of these has its own list, which is too long for this text.",
+             "See the pages of Sun for what is in NAME columns, the appearance of which should be "
+             "no cause for alarm.",
+             "If you have a system of other makers, go and ask Ada Brok for help."}));
+}
+
+TEST(PassagesTest, JapaneseBulletsNeedNoSpace) {
+  EXPECT_EQ(PlainTexts("・飲み水は各自でご用意ください。\n・エレベーターは使えます。\n",
+                       PassageKind::kListItem),
+            (Texts{"飲み水は各自でご用意ください。", "エレベーターは使えます。"}));
 }
 
 }  // namespace

@@ -285,5 +285,27 @@ TEST(SentenceBreaksTest, LetThaiGoOnBehindShortNumbers) {
   ExpectSentences({"บ้านหลังนี้เป็นบ้านเลขที่ 12 ตั้งอยู่บนถนนสุขุมวิทใกล้กับสถานี"});
 }
 
+TEST(SentenceBreaksTest, KeepMeasuresOfTwoUnits) {
+  ExpectSentences({"The door is 6 ft. 8 in. high.", "It weighs 92 lb. 4 oz. today."});
+  ExpectSentences({"The door is 6 ft.", "8 men carried it."});
+}
+
+// A short word behind a number is a unit and no initial, where letters are no Latin ones.
+TEST(SentenceBreaksTest, EndBehindUnitsOfOtherScripts) {
+  ExpectSentences({"Башня высотой 25,2 м.", "Рост цен за 2019 г. Шухов не знал.",
+                   "Площадь — 12 тыс. кв. м.", "См. рис. 3 и с. 44."});
+  ExpectSentences({"صممه م. خالد عمر عام 1962 م.", "هل انتهى؟"});
+  ExpectSentences({"बाँध 31.4 मी. ऊँचा है और सन् 1962 ई. में बना।", "वह अच्छा है।"});
+}
+
+TEST(SentenceBreaksTest, KeepTheTimeOfAProgrammeWithIt) {
+  ExpectSentences({"9:30 a.m. Opening, Dr. E. Falk"});
+  ExpectSentences({"It was 9:30 a.m.", "Falk came."});
+}
+
+TEST(SentenceBreaksTest, EndBehindChineseQuotesThatWereAnnounced) {
+  ExpectSentences({"他问：“谁来维修？”", "没有人回答。", "房东说：「由我支付。」", "他答。"}, "");
+}
+
 }  // namespace
 }  // namespace lectern
