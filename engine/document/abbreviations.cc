@@ -74,7 +74,7 @@ constexpr std::string_view kMayEnd =
     "Thur Thurs Fri Sat Sun गा कि.मी मि.मी से.मी कि.ग्रा मी ग्रा इं т.д т.п др гг тыс млн млрд руб см "
     "m.m "
     "o.s.v osv itp itd vb "
-    "κ.λπ т.ч т.н Pvt Bldg Mfg Dist Supp Gdns Fed Crim Civ Proc Soc Roy Phys Lett Acad Bull Trans "
+    "κ.λπ т.ч т.н Pvt Bldg Mfg Gdns Fed Crim Civ Proc Soc Roy Phys Lett Acad Bull Trans "
     "l'ing dell'ing all'ing "
     "Chem Biol av bd boul B.V N.V UU Fa sig kath evang hr fr dl jl habil лв грн тис "
     "чел чол ბ ზ ዓ.ም ኪ.ሜ";

@@ -458,8 +458,10 @@ class SentenceFinder {
           return true;  // "Cad. No. 12"
         if (word.size() > At(word, 0).length) return false;
         break;  // "Edward L. Fox"
-      case StopAfter::kTime:
-        return is_before_number || ContinuesTime(begins);
+      case StopAfter::kTime:  // else initials: "A.M. Brok"
+        if (!before.empty() && IsDigit(static_cast<unsigned char>(before.back())))
+          return is_before_number || ContinuesTime(begins);
+        return !starts;
       case StopAfter::kMayEnd:
         return !starts && !IsUnitOfNumber(word, before, next_char.c);
       case StopAfter::kEnds:

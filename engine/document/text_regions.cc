@@ -204,7 +204,9 @@ class LayoutFinder {
       const size_t num_marks = CountSeparators(layout_.Line(region.first), mark);
       if (num_marks < kLeastMarks || LooksLikeCode(layout_.Line(region.first))) continue;
       size_t i = region.first + 1;
-      while (i < region.last && CountSeparators(layout_.Line(i), mark) == num_marks) ++i;
+      while (i < region.last && layout_.lines[i].indent == layout_.lines[region.first].indent &&
+             CountSeparators(layout_.Line(i), mark) == num_marks)
+        ++i;
       if (i == region.last) return true;
     }
     return false;

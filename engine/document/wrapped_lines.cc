@@ -69,8 +69,9 @@ bool IsLooseWrap(std::string_view line, std::string_view next, TextStart start) 
   const bool is_word = start == TextStart::kCapital || start == TextStart::kDigit ||
                        std::string_view("\"'(`").find(next[0]) != std::string_view::npos;
   const bool closes = std::string_view(")]>:\"").find(line.back()) != std::string_view::npos;
-  return is_word && !closes && CountWords(line) >= kLeastWords && !IsAllCaps(line) &&
-         ReadItemNumber(next).length == 0 && !BeginsSentences(FirstWord(next));
+  const bool are_numbered = start == TextStart::kDigit && StartOf(line) == TextStart::kDigit;
+  return is_word && !closes && !are_numbered && CountWords(line) >= kLeastWords &&
+         !IsAllCaps(line) && ReadItemNumber(next).length == 0 && !BeginsSentences(FirstWord(next));
 }
 
 }  // namespace

@@ -351,6 +351,21 @@ TEST(FormatTest, ContentTellsThenTheName) {
   }
 }
 
+TEST(FormatTest, FormFeedsPartThePagesOfText) {
+  auto paged = Ingest("One.\n\f\n \n\fThree.\n\f", {.format = "text"});
+  ASSERT_TRUE(paged.ok());
+  ASSERT_EQ(paged->pages.size(), 2u);  // the second has no words
+  EXPECT_EQ(paged->pages[0].text_begin, 0u);
+  EXPECT_EQ(paged->pages[0].page, 1u);
+  EXPECT_EQ(paged->pages[1].text_begin, 10u);
+  EXPECT_EQ(paged->pages[1].page, 3u);
+  EXPECT_EQ(paged->num_pages, 3u);
+  // One page is none; the engine replaces bad bytes, which would move the pages.
+  for (const char* const text : {"One.\n\f", "One.", "One \xFF.\n\fTwo."}) {
+    EXPECT_TRUE(Ingest(text, {.format = "markdown", .encoding = "UTF-8"})->pages.empty()) << text;
+  }
+}
+
 TEST(FormatTest, HtmlIsReadWithinTheMemoryGiven) {
   const std::string page = "<p>" + Repeated("x ", 1 << 20);
   EXPECT_TRUE(Ingest(page, {.format = "html"}).ok());

@@ -185,6 +185,26 @@ api::Result<Ingested> IngestText(std::string bytes, const IngestOptions& options
                   .is_encoding_assumed = decoded->is_assumed};
 }
 
+// Form feeds part pages: those with words, where there are two or more, counted from 1. The engine
+// may replace bytes of a text that has a byte order mark or is not UTF-8, which would move pages.
+void AddPagesOfText(Ingested& ingested) {
+  const std::string_view text = ingested.text;
+  if (text.find('\f') == std::string_view::npos || text.starts_with("\xEF\xBB\xBF") ||
+      !IsValidUtf8(text))
+    return;
+  std::vector<lectern_page> pages;
+  uint64_t number = 1;
+  for (size_t begin = 0; begin < text.size(); ++number) {
+    const size_t end = std::min(text.find('\f', begin), text.size());
+    const size_t first = text.find_first_not_of(" \t\r\n\v", begin);
+    if (first < end) pages.push_back({begin, number});
+    begin = end + 1;
+  }
+  if (pages.size() < 2) return;
+  ingested.pages = std::move(pages);
+  ingested.num_pages = number - 1;
+}
+
 api::Result<Ingested> IngestHtml(std::string_view bytes, const IngestOptions& options) {
   HtmlOptions html;
   html.name = Quoted(options.file_name, "the page");
@@ -378,6 +398,7 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
                                             : IngestText(std::move(bytes), options);
   if (!ingested.ok()) return ingested;
   ingested->format = format;
+  if (format == Format::kText || format == Format::kMarkdown) AddPagesOfText(*ingested);
   if (!IsWrittenText(format) && options.encoding != "auto") {
     const std::string unused = "the encoding that was named is not used: a file of the format " +
                                std::string(NameOf(format)) + " says its own";

@@ -97,8 +97,8 @@ struct IngestOptions {
 struct Ingested {
   // UTF-8. In text and Markdown, a byte order mark and bad bytes stay: the engine replaces them.
   std::string text = {};
-  // Pages that have text: of a PDF and some Word files; slides, sheets, chapters, a mailbox's
-  // mails.
+  // Pages that have text: of a PDF and some Word files, and of text with form feeds; slides,
+  // sheets, chapters, a mailbox's mails.
   std::vector<lectern_page> pages = {};
   std::string page_labels = {};   // a PDF's: api::IndexOptions::page_labels
   uint64_t num_pages = 0;         // all of them; 0: it has no pages

@@ -223,6 +223,7 @@ TEST(SentenceBreaksTest, EndBehindTimes) {
   ExpectSentences({"It left at 6 a.m.", "Travelers slept.", "It came at 7:05 p.m. EST on Monday.",
                    "Brok left."});
   ExpectSentences({"We meet at 9 A.M. Monday, or at 9 p.m. on Tuesday."});
+  ExpectSentences({"It was written by A.M. Kuchling.", "It is old."});
 }
 
 TEST(SentenceBreaksTest, KnowAbbreviationsBeforeNumbers) {
