@@ -230,22 +230,22 @@ class LayoutFinder {
            LooksLikeProse(layout_.Line(i));
   }
 
-  // A file of settings with comments or sections: "# Seconds.", "timeout = 40", "[pump]".
+  // A file of settings with comments: "# Seconds.", "timeout = 40", "[pump]".
   bool AreSettings(const TextRegion& region) const {
-    size_t num_marked = 0, num_values = 0;
+    size_t num_comments = 0, num_values = 0;
     for (size_t i = region.first; i < region.last; ++i) {
       const std::string_view line = layout_.Line(i);
-      const bool is_marked =
-          line[0] == '#' || line[0] == ';' || (line[0] == '[' && line.back() == ']');
+      const bool is_comment = line[0] == '#' || line[0] == ';';
+      const bool is_marked = is_comment || (line[0] == '[' && line.back() == ']');
       const size_t equals = line.find('=');
       const bool is_value = !is_marked && equals != std::string_view::npos && equals > 0 &&
                             CountWords(line.substr(0, equals)) == 1 &&
                             !LooksLikeProse(line.substr(equals + 1));
       if (!is_marked && !is_value) return false;
-      num_marked += is_marked;
+      num_comments += is_comment;
       num_values += is_value;
     }
-    return num_values > 0 && num_marked > 0;
+    return num_values > 0 && num_comments > 0;
   }
 
   // Most lines look like code; indented deeper than prose, fewer need to, or none where a colon
