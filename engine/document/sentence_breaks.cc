@@ -510,8 +510,7 @@ class SentenceFinder {
     if (c.c == 'I') {
       return !before.empty() && IsSmall(At(before, 0).c);
     }
-    const bool links_names = std::string_view("uadobsi").find(word[0]) != std::string_view::npos &&
-                             !before.empty() && IsCapital(At(before, 0).c);
+    const bool links_names = c.c == 'u' && !before.empty() && IsCapital(At(before, 0).c);
     return IsSmall(c.c) && c.c < 0x80 && c.c != 'v' && !links_names;
   }
   size_t SkipOpeners(size_t at) const {

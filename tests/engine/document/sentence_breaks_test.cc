@@ -247,6 +247,7 @@ TEST(SentenceBreaksTest, KnowAbbreviationsOfMoreLanguages) {
   ExpectSentences({"EE. UU. no participa.", "Es de Lindner."});
   ExpectSentences(
       {"Sie gehört der Firma Lindner u. Söhne in Halle a. d. Saale.", "Es u. Ä. gilt."});
+  ExpectSentences({"Take Option a.", "Carrow takes Option b.", "Lund waits."});
   ExpectSentences({"प्रो. ए. के. वर्मा चाबी रखते हैं।", "वह अच्छा है।"});
   ExpectSentences({"Եկան պրն. Արամը և տկն. Անին եկան։", "Մութ է։"});
   ExpectSentences({"Ключи у г-жи Н. Орловой, ул. Ленина, д. 5, кв. 12.", "Дом построен."});
