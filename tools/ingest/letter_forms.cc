@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engine/model/tokenizer/compose.h"
 #include "tools/ingest/characters.h"
@@ -46,7 +47,41 @@ bool IsForm(uint32_t character) {
   return range != std::end(kFormRanges) && character >= range->first;
 }
 
+constexpr std::string_view kLigatures[] = {"ff", "fi", "fl", "fj",  "ft",  "fh", "fk",
+                                           "fb", "tt", "ti", "tf",  "Th",  "ct", "st",
+                                           "sp", "ch", "ck", "ffi", "ffl", "ffj"};
+
+// The ligature whose values stand at `at`, with their bytes swapped; empty: none.
+std::string_view SwappedLigature(const std::vector<uint32_t>& word, size_t at) {
+  if (at + 1 >= word.size()) return "";
+  for (const std::string_view ligature : kLigatures) {
+    const auto sum = static_cast<uint32_t>(ligature[1] + (ligature.size() > 2 ? ligature[2] : 0));
+    if (word[at] == static_cast<uint32_t>(ligature[0]) << 8 && word[at + 1] == sum << 8)
+      return ligature;
+  }
+  return "";
+}
+
 }  // namespace
+
+void MendSwappedLigatures(std::vector<uint32_t>& word) {
+  constexpr uint32_t kFirstFullWidth = 0x2E80;  // Han, kana, Hangul and their signs
+  std::vector<uint32_t> mended;
+  bool has_latin = false, has_ligature = false;
+  for (size_t i = 0; i < word.size(); ++i) {
+    const std::string_view ligature = SwappedLigature(word, i);
+    if (ligature.empty()) {
+      if (word[i] >= kFirstFullWidth) return;
+      has_latin = has_latin || (word[i] < 0x80 && IsAsciiLetter(static_cast<char>(word[i])));
+      mended.push_back(word[i]);
+    } else {
+      mended.insert(mended.end(), ligature.begin(), ligature.end());
+      has_ligature = true;
+      ++i;
+    }
+  }
+  if (has_ligature && has_latin) word = std::move(mended);
+}
 
 std::vector<uint32_t> CodePoints(std::string_view text) {
   std::vector<uint32_t> characters;
