@@ -374,6 +374,26 @@ TEST(PdfLayoutTest, AddressesThatLinesDivideAreMadeWhole) {
       << text;
 }
 
+// Each of the first lines is so long that the next word would not have fitted behind it.
+TEST(PdfLayoutTest, ShortLinesThatBeginWithCapitalsStayLines) {
+  const auto text = [](const std::vector<std::string>& lines, double height = 10) {
+    const std::string prose = "these are words of a page of prose";
+    return PageText().Block(50, 50, lines, height).Block(50, 400, {prose, prose, prose}).Text();
+  };
+  const std::vector<std::string> address = {"Dr. Johanna Brok-Lund", "Physician for Inner Medicine",
+                                            "12 Market Square", "Osk 4711"};
+  EXPECT_TRUE(text(address).starts_with(
+      "Dr. Johanna Brok-Lund\nPhysician for Inner Medicine\n12 Market Square\nOsk 4711\n\n"))
+      << text(address);
+  // Prose; a title in larger letters, and one in capitals; letters without capitals.
+  EXPECT_TRUE(
+      text({"The mill was bought by", "Hanna Brok, who lives at", "Osk and has two", "sons."})
+          .starts_with("The mill was bought by Hanna Brok, who lives at Osk"));
+  EXPECT_TRUE(text(address, 14).starts_with("Dr. Johanna Brok-Lund Physician"));
+  EXPECT_TRUE(text({"THE GREAT MILL", "SUPERINTENDENTS OF", "OSK IN", "LUND"})
+                  .starts_with("THE GREAT MILL SUPERINTENDENTS"));
+}
+
 TEST(PdfLayoutTest, WordsBehindAnAddressAreNotOfIt) {
   for (const std::string words :
        {"https://example.org/ and", "https://example.org/a the", "(https://example.org) that",
