@@ -282,6 +282,15 @@ TEST(RaisedNumbersTest, OtherWordsStayApart) {
   EXPECT_EQ(WithRaisedNumbers({{"שלום"}, {"1", 7, 4}}), "שלום 1");
 }
 
+TEST(LetterFormsTest, TheVowelAmIsOneCharacter) {
+  const auto plain = [](const char* text) { return PlainLetters(CodePoints(text)); };
+  EXPECT_EQ(plain("ท\u0E4Dา"), "ท\u0E33");
+  EXPECT_EQ(plain("น\u0E4D\u0E49า"), "น\u0E49\u0E33");
+  EXPECT_EQ(plain("น\u0E49\u0E4Dา"), "น\u0E49\u0E33");
+  EXPECT_EQ(plain("ຄ\u0ECDາ"), "ຄ\u0EB3");
+  EXPECT_EQ(plain("\u0E4Dก"), "\u0E4Dก");  // a ring alone
+}
+
 TEST(LetterFormsTest, SwappedBytesOfLigaturesAreLetters) {
   const auto mended = [](const char* text) {
     std::vector<uint32_t> word = CodePoints(text);

@@ -62,6 +62,29 @@ std::string_view SwappedLigature(const std::vector<uint32_t>& word, size_t at) {
   return "";
 }
 
+// Thai and Lao fonts draw the vowel AM as a ring above the letter and AA behind it, with a tone
+// mark between them or not, and so do PDFs spell it. Puts the vowel that is typed in their place,
+// behind the tone mark.
+void ComposeAm(std::vector<uint32_t>& characters) {
+  constexpr struct {
+    uint32_t ring, first_tone, last_tone, aa, am;
+  } kScripts[] = {{0x0E4D, 0x0E48, 0x0E4B, 0x0E32, 0x0E33},
+                  {0x0ECD, 0x0EC8, 0x0ECB, 0x0EB2, 0x0EB3}};
+  for (const auto& script : kScripts) {
+    for (size_t ring = 0; ring + 1 < characters.size(); ++ring) {
+      if (characters[ring] != script.ring) continue;
+      const uint32_t tone = characters[ring + 1];
+      const bool has_tone = tone >= script.first_tone && tone <= script.last_tone;
+      const size_t aa = ring + (has_tone ? 2 : 1);
+      if (aa >= characters.size() || characters[aa] != script.aa) continue;
+      characters[ring] = has_tone ? tone : script.am;
+      if (has_tone) characters[ring + 1] = script.am;
+      characters[aa] = 0;
+    }
+  }
+  std::erase(characters, 0);
+}
+
 }  // namespace
 
 void MendSwappedLigatures(std::vector<uint32_t>& word) {
@@ -115,6 +138,7 @@ std::string PlainLetters(const std::vector<uint32_t>& characters) {
   std::vector<uint32_t> plain;
   plain.reserve(characters.size());
   for (const uint32_t character : characters) AppendPlainLetters(character, plain);
+  ComposeAm(plain);
   std::string text;
   text.reserve(plain.size());
   for (const uint32_t character : plain) AppendUtf8(character, text);

@@ -26,8 +26,8 @@ void MendSwappedLigatures(std::vector<uint32_t>& word);
 // full-width punctuation mean something. `out` gets characters in logical order. Any thread.
 void AppendPlainLetters(uint32_t character, std::vector<uint32_t>& out);
 
-// The same for a whole text in logical order, in Unicode's form NFC, encoded as UTF-8. Code points
-// are valid. Any thread.
+// The same for a whole text in logical order, in Unicode's form NFC, encoded as UTF-8, with the
+// vowel AM of Thai and Lao as it is typed. Code points are valid. Any thread.
 std::string PlainLetters(const std::vector<uint32_t>& characters);
 
 }  // namespace lectern::tools
