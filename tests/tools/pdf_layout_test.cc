@@ -394,6 +394,29 @@ TEST(PdfLayoutTest, ShortLinesThatBeginWithCapitalsStayLines) {
                   .starts_with("THE GREAT MILL SUPERINTENDENTS"));
 }
 
+// As a curriculum vitae has them.
+TEST(PdfLayoutTest, ShortTextsAtTheRightMarginEndTheirLines) {
+  const std::string work =
+      "Leads a team that repairs the mills of Osk and Lund, and of ten others.";
+  const auto post = [](PageText& page, double y, const std::string& name, const std::string& years,
+                       const std::string& work_there) {
+    page.Block(50, y, {name, work_there})
+        .Block(550 - 5 * static_cast<double>(years.size()), y, {years});
+  };
+  PageText page;
+  post(page, 50, "Miller, Osk Mills", "1911-1914", work);
+  post(page, 100, "Clerk, Lund", "1909", work);
+  EXPECT_EQ(page.Text(),
+            "Miller, Osk Mills 1911-1914\n" + work + "\n\nClerk, Lund 1909\n" + work + "\n");
+  // One alone may be anything, and so may a text beside two others.
+  PageText one, three;
+  post(one, 50, "Miller, Osk Mills", "1911-1914", work);
+  EXPECT_EQ(one.Text().find("Mills 1911"), std::string::npos) << one.Text();
+  post(three.Block(300, 50, {"Osk"}).Block(300, 100, {"Lund"}), 50, "Miller", "1911-1914", "Leads");
+  post(three, 100, "Clerk", "1909", "Writes");
+  EXPECT_EQ(three.Text().find("Miller 1911"), std::string::npos) << three.Text();
+}
+
 TEST(PdfLayoutTest, WordsBehindAnAddressAreNotOfIt) {
   for (const std::string words :
        {"https://example.org/ and", "https://example.org/a the", "(https://example.org) that",

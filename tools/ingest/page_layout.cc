@@ -18,6 +18,7 @@
 #include "tools/ingest/letter_forms.h"
 #include "tools/ingest/letter_marks.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/line_tails.h"
 #include "tools/ingest/marked_words.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
@@ -207,6 +208,21 @@ PdfPage WithWholeLines(const PdfPage& page) {
                      [](const PdfWord& a, const PdfWord& b) { return a.box.x_min < b.box.x_min; });
   }
   return whole;
+}
+
+// Puts short texts at the right margin into their lines, but those of tables.
+void JoinTailsOfText(const std::vector<double>& gutters, PdfPage& page) {
+  const std::vector<LineTail> tails = TailsOf(page);
+  if (tails.empty()) return;
+  std::vector<bool> is_taken(page.lines.size());
+  for (const PdfTable& table : FindTables(page, gutters)) {
+    for (const auto& row : table.rows) {
+      for (const TableCell& cell : row) {
+        for (const WordRun& run : cell) is_taken[run.line] = true;
+      }
+    }
+  }
+  JoinTails(tails, is_taken, page);
 }
 
 class PageWriter {
@@ -508,6 +524,7 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
     gutters = OrderText(page);
     MoveHeadings(page);
     JoinSpacedLines(page);
+    JoinTailsOfText(gutters, page);
     InsertStamps(std::move(stamps), page);
   }
   return PageWriter(page, gutters, has_marks_behind).Write();
