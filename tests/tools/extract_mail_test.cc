@@ -61,6 +61,29 @@ TEST(MailTest, OfAlternativesThePlainTextIsTaken) {
             std::string(kHeaders) + "Only this.\n");
 }
 
+// As shops and newsletters send them.
+TEST(MailTest, PlainTextThatLacksWhatTheHtmlSaysIsNotTaken) {
+  std::string words;
+  for (int i = 0; i < 30; ++i) words += " word" + std::to_string(i);
+  const std::string html = "<p>Order 17 of" + words + "</p>";
+  const auto mail = [](const std::string& plain, const std::string& other) {
+    return Mail(MailOf("multipart/alternative; boundary=b",
+                       MailPart("Content-Type: text/plain", plain) + other + "--b--\n"))
+        .text;
+  };
+  const std::string stub = "Your program shows no HTML.";
+  EXPECT_EQ(mail(stub, MailPart("Content-Type: text/html", html)),
+            kHeaders + ("Order 17 of" + words + "\n"));
+  EXPECT_EQ(mail(stub, MailPart("Content-Type: multipart/related; boundary=c",
+                                "--c\nContent-Type: text/html\n\n" + html + "\n--c--")),
+            kHeaders + ("Order 17 of" + words + "\n"));
+  // It says the same, or nearly so.
+  EXPECT_EQ(mail("17:" + words, MailPart("Content-Type: text/html", html)),
+            kHeaders + ("17:" + words + "\n"));
+  EXPECT_EQ(mail("Come.", MailPart("Content-Type: text/html", "<p>Come.</p><p>Sent by my phone")),
+            kHeaders + std::string("Come.\n"));
+}
+
 TEST(MailTest, InvitationsSayWhenAndWhere) {
   const std::string event =
       "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Tenants\nDTSTART:20240301T081500Z\n"
@@ -130,6 +153,13 @@ TEST(MailTest, WordsOfHeadersAreDecodedOneByOne) {
                  "Subject: =?UTF-8?B?w4Q=?= =?UTF-8?b?w5Y=?= =?utf-8?Q?_x?= =?a?B? =?\n\nRent\n")
                 .text,
             "From: Ada Löw <a@example.org>\nSubject: ÄÖ x =?a?B? =?\n\nRent\n");
+}
+
+TEST(MailTest, SignsOfWindowsInHeadersOfLatin1) {
+  EXPECT_EQ(Mail("From: =?iso-8859-1?Q?Ada_=93L=F6w=94?= <a@example.org>\n"
+                 "Subject: =?iso-8859-1?Q?Rent_=96_=80_5?=\n\nRent\n")
+                .text,
+            "From: Ada “Löw” <a@example.org>\nSubject: Rent – € 5\n\nRent\n");
 }
 
 TEST(MailTest, HeadersThatAreWrittenWrongStayAsTheyStand) {

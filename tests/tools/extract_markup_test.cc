@@ -358,6 +358,10 @@ TEST(RtfHeadingsTest, StylesAndOutlineLevels) {
   EXPECT_EQ(text("\\pard\\s1 One\\par Two\\par\\pard Three"), "# One\n\n# Two\n\nThree\n");
   EXPECT_EQ(text("\\trowd\\cellx100\\pard\\intbl\\s1 A\\cell\\pard\\intbl B\\cell\\row\\pard end"),
             "A | B\nend\n");
+  // unrtf puts what stands between two tables into a cell.
+  const std::string row = "\\trowd\\cellx1\\cellx2\\intbl c\\cell d\\cell\\row\\pard ";
+  EXPECT_EQ(text(row + "One.\\par Two.\\par Three.\\par" + row + "End.\\par"),
+            "c | d\nOne.\n\nTwo.\n\nThree.\n\nc\n\nd\nEnd.\n");
 }
 
 }  // namespace

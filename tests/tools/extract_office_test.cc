@@ -529,5 +529,38 @@ TEST(OfficeTest, LayoutsAreNoTables) {
   EXPECT_TRUE(text.ends_with("Line\n\nSide\n")) << text;
 }
 
+// A row with a table or a long text in a cell does not part the rows around it.
+TEST(OfficeTest, RowsOfLayoutsLeaveTheOthersAsTheyAre) {
+  const auto row = [](const std::string& first, const std::string& second) {
+    return "<w:tr><w:tc>" + first + "</w:tc><w:tc>" + second + "</w:tc></w:tr>";
+  };
+  const auto cell = [](const std::string& text) { return Block(Words(text)); };
+  const std::string rows = row(cell("Day"), cell("Hours")) + row(cell("Monday"), cell("8 to 12"));
+  const std::string inner = "<w:tbl>" + row(cell("Winter"), cell("closed")) + "</w:tbl>";
+  EXPECT_EQ(Word("<w:tbl>" + rows + row(cell("Sunday"), inner) + "</w:tbl>").text,
+            "Day | Hours\nMonday | 8 to 12\n\nSunday\n\nWinter | closed\n");
+  // Half of the rows: a layout. A cell that is the only one of its row holds paragraphs.
+  EXPECT_EQ(Word("<w:tbl>" + row(cell("a"), cell("b")) + row(cell("c"), inner) + "</w:tbl>").text,
+            "a\n\nb\n\nc\n\nWinter | closed\n");
+  EXPECT_EQ(Word("<w:tbl>" + rows + "<w:tr><w:tc>" + cell("One.") + cell("Two.") +
+                 "</w:tc></w:tr></w:tbl>")
+                .text,
+            "Day | Hours\nMonday | 8 to 12\n\nOne.\n\nTwo.\n");
+  const auto open_cell = [](const std::string& inside) {
+    return "<b:table-cell>" + inside + "</b:table-cell>";
+  };
+  const auto open_row = [&](const std::string& first, const std::string& second) {
+    return "<b:table-row>" + open_cell(first) + open_cell(second) + "</b:table-row>";
+  };
+  EXPECT_EQ(OpenText("<b:table>" + open_row("<t:p>Day</t:p>", "<t:p>Hours</t:p>") +
+                     open_row("<t:p>Monday</t:p>", "<t:p>8 to 12</t:p>") +
+                     open_row("<t:p>Sunday</t:p>",
+                              "<b:table>" + open_row("<t:p>Winter</t:p>", "<t:p>closed</t:p>") +
+                                  "</b:table>") +
+                     "</b:table>")
+                .text,
+            "Day | Hours\nMonday | 8 to 12\n\nSunday\n\nWinter | closed\n");
+}
+
 }  // namespace
 }  // namespace lectern::tools

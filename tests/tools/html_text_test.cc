@@ -104,6 +104,28 @@ TEST(HtmlTextTest, RaisedNumbersFormulasAndQuotations) {
   EXPECT_EQ(PageText("<p>a<math>" + Times("<mrow>", 50'000) + "x</math></p>"), "a\n");
 }
 
+// As pandoc, Standard Ebooks, Sphinx and wikis write them.
+TEST(HtmlTextTest, MarksOfNotesAndWhatLeadsBackToThem) {
+  EXPECT_EQ(
+      PageText("<p>In 191<a href='#n1' epub:type='noteref'>2</a> and 1913.<a role=doc-noteref "
+               "href='#n2'>3</a> <a role=doc-noteref href='#n3'><span>[</span>4<span>]</span>"
+               "</a></p><ol><li>Ibid. <a href='a.html#r2' role=doc-backlink>↩︎</a><li>"
+               "<b><a href='#r3'>^</a></b> See <a href='#r4'>↑ above</a>.</ol>"),
+      "In 191² and 1913.³ [4]\n\n1. Ibid.\n2. See ↑ above.\n");
+  EXPECT_EQ(PageText("<h2>Mills<span class=mw-editsection>[<a href=e>edit</a>]</span></h2>x"),
+            "Mills\n\nx\n");
+}
+
+TEST(HtmlTextTest, TwoLineBreaksLeaveAnEmptyLine) {
+  EXPECT_EQ(
+      PageText("one<br>two<br><br>three<br/> <br>\n<br>four<div>five</div><div><br></div>six"),
+      "one\ntwo\n\nthree\n\nfour\nfive\n\nsix\n");
+  // Items and cells stay together; an element's break with one of its own is one.
+  EXPECT_EQ(PageText("<ul><li>a<br><br>b<li>c</ul><table><tr><td>d<br><br>e<td>f</table>"),
+            "- a\nb\n- c\n\nd e | f\n");
+  EXPECT_EQ(PageText("<div>a<br></div><div>b</div>"), "a\nb\n");
+}
+
 // As Sphinx, Texinfo and DocBook write them.
 TEST(HtmlTextTest, SignsOfLinksToHeadingsAndLinesThatLeadThroughABookAreLeftOut) {
   EXPECT_EQ(PageText("<h2>Arrays<a class=headerlink href='#arrays' title='Permalink'>¶</a></h2>"

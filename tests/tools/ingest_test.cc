@@ -277,14 +277,24 @@ TEST(HtmlTest, OfSeveralMainPartsTheOneWithMostProse) {
             "one two three\n");
   EXPECT_EQ(Text("<article>one</article><p>two three four five</p>"),
             "one\n\ntwo three four five\n");
+  // A title without links is the document's, that of a site leads to its front page.
+  EXPECT_EQ(Text("<header><h1>Rent</h1><p>Ada Brok</p></header><p>It is due.</p>"),
+            "Rent\n\nAda Brok\n\nIt is due.\n");
+  EXPECT_EQ(Text("<header><h1><a href=/>Site</a></h1></header><p>It is due.</p>"), "It is due.\n");
   EXPECT_EQ(Text("<article><header>Title</header>one<footer>two</footer></article>"),
             "Title\none\ntwo\n");
 }
 
 TEST(HtmlTest, CellsOfLayoutsStandBelowEachOther) {
-  EXPECT_EQ(Text("<table><tr><td><div>one</div><td><div>two</div></table>"), "one\ntwo\n");
+  const std::string list = "<ul><li>one</ul>", many(151, 'x');
+  EXPECT_EQ(Text("<table><tr><td>" + list + "<td>two<td>three</table>"), "- one\n\ntwo | three\n");
+  EXPECT_EQ(Text("<table><tr><td>" + many + "<br><td>b</table>", {.keeps_all = true}),
+            many + "\nb\n");
+  EXPECT_EQ(Text("<table><tr><td>a<br>b<tr><td><div>c</div></table>"), "a\nb\nc\n");
   EXPECT_EQ(Text("<table><tr><td>one two three four</table>"), "one two three four\n");
-  EXPECT_EQ(Text("<table><tr><td>a<br><td>b</table>"), "a\nb\n");
+  // A few lines beside other columns are data, as editors write values and addresses.
+  EXPECT_EQ(Text("<table><tr><td><div>Ada</div><td>Osk 3<br>Lund<td><div>45 EUR</div></table>"),
+            "Ada | Osk 3 Lund | 45 EUR\n");
   // Paragraphs of a few words are cells of data, as DocBook and unrtf write them.
   EXPECT_EQ(
       Text("<table><tr><td><p>one</p><p>two</p></td><td><p>three</p></td></tr>"

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tools/ingest/letter_forms.h"
+#include "tools/ingest/raised_numbers.h"
 #include "tools/ingest/small_capitals.h"
 
 namespace lectern::tools {
@@ -211,7 +214,7 @@ struct SizedWord {
   double size = 10, raised = 0, gap = 0;
 };
 
-std::string WithSmallCapitals(const std::vector<SizedWord>& words) {
+std::string JoinedBy(void (*join)(PdfPage&), const std::vector<SizedWord>& words) {
   PdfLine line;
   double x = 50;
   for (const SizedWord& word : words) {
@@ -224,11 +227,17 @@ std::string WithSmallCapitals(const std::vector<SizedWord>& words) {
   line.box = line.words.front().box;
   for (const PdfWord& word : line.words) line.box.Cover(word.box);
   PdfPage page = PageOf({line});
-  JoinSmallCapitals(page);
+  join(page);
   std::string text;
   for (const PdfWord& word : page.lines[0].words) text += (text.empty() ? "" : " ") + word.text;
   EXPECT_EQ(page.num_words, page.lines[0].words.size());
   return text;
+}
+std::string WithSmallCapitals(const std::vector<SizedWord>& words) {
+  return JoinedBy(JoinSmallCapitals, words);
+}
+std::string WithRaisedNumbers(const std::vector<SizedWord>& words) {
+  return JoinedBy(JoinRaisedNumbers, words);
 }
 
 TEST(SmallCapitalsTest, WordsAreWhole) {
@@ -249,6 +258,52 @@ TEST(SmallCapitalsTest, OtherWordsStayApart) {
   EXPECT_EQ(WithSmallCapitals({{"NATO"}, {"12", 7, 4}}), "NATO 12");
   EXPECT_EQ(WithSmallCapitals({{"the"}, {"main", 8}}), "the main");
   EXPECT_EQ(WithSmallCapitals({{"A"}, {"B"}}), "A B");
+}
+
+TEST(RaisedNumbersTest, BelongToTheirWord) {
+  EXPECT_EQ(WithRaisedNumbers({{"3×10"}, {"−8", 7, 4}, {"m", 10, 0, 3}, {"2", 7, 4}, {","}}),
+            "3×10⁻⁸ m²,");
+  // Marks of notes, also those that WeasyPrint sets nearly as high as the text.
+  EXPECT_EQ(WithRaisedNumbers({{"known."}, {"1", 9, 4}, {"So", 10, 0, 3}}), "known.¹ So");
+  EXPECT_EQ(WithRaisedNumbers({{"12,408"}, {"1,2", 7, 4}, {"97", 10, 0, 30}}), "12,408¹,² 97");
+  EXPECT_EQ(WithRaisedNumbers({{"H"}, {"2", 7, -2}, {"O"}, {"is", 10, 0, 3}}), "H2O is");
+  EXPECT_EQ(WithRaisedNumbers({{"the", 10}, {"19", 10, 0, 3}, {"th", 7, 4}}), "the 19th");
+  // A stop in another font.
+  EXPECT_EQ(WithRaisedNumbers({{"name"}, {"3", 7, 4}, {".", 12}}), "name³.");
+}
+
+TEST(RaisedNumbersTest, OtherWordsStayApart) {
+  EXPECT_EQ(WithRaisedNumbers({{"Rent"}, {"1", 7, 4, 3}}), "Rent 1");       // behind a space
+  EXPECT_EQ(WithRaisedNumbers({{"Rent"}, {"1", 7}}), "Rent 1");             // on the baseline
+  EXPECT_EQ(WithRaisedNumbers({{"Rent"}, {"1", 10, 4}}), "Rent 1");         // as large
+  EXPECT_EQ(WithRaisedNumbers({{"Rent"}, {"a", 7, 4}}), "Rent a");          // a letter
+  EXPECT_EQ(WithRaisedNumbers({{"12"}, {"2", 7, -2}}), "12 2");             // below a digit
+  EXPECT_EQ(WithRaisedNumbers({{"1", 7, 4}, {"See", 10, 0, 1}}), "1 See");  // the note itself
+  EXPECT_EQ(WithRaisedNumbers({{"שלום"}, {"1", 7, 4}}), "שלום 1");
+}
+
+TEST(LetterFormsTest, TheVowelAmIsOneCharacter) {
+  const auto plain = [](const char* text) { return PlainLetters(CodePoints(text)); };
+  EXPECT_EQ(plain("ท\u0E4Dา"), "ท\u0E33");
+  EXPECT_EQ(plain("น\u0E4D\u0E49า"), "น\u0E49\u0E33");
+  EXPECT_EQ(plain("น\u0E49\u0E4Dา"), "น\u0E49\u0E33");
+  EXPECT_EQ(plain("ຄ\u0ECDາ"), "ຄ\u0EB3");
+  EXPECT_EQ(plain("\u0E4Dก"), "\u0E4Dก");  // a ring alone
+}
+
+TEST(LetterFormsTest, SwappedBytesOfLigaturesAreLetters) {
+  const auto mended = [](const char* text) {
+    std::vector<uint32_t> word = CodePoints(text);
+    MendSwappedLigatures(word);
+    return PlainLetters(word);
+  };
+  EXPECT_EQ(mended("de昀椀ne"), "define");
+  EXPECT_EQ(mended("tra昀케c"), "traffic");
+  EXPECT_EQ(mended("Lö昀툀er,"), "Löffler,");
+  EXPECT_EQ(mended("de琀琀e"), "dette");
+  EXPECT_EQ(mended("o昀昀ers"), "offers");
+  for (const char* word : {"昀椀", "昀椀的", "A昀", "第一最", "office"})
+    EXPECT_EQ(mended(word), word);
 }
 
 }  // namespace

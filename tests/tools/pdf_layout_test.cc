@@ -374,6 +374,49 @@ TEST(PdfLayoutTest, AddressesThatLinesDivideAreMadeWhole) {
       << text;
 }
 
+// Each of the first lines is so long that the next word would not have fitted behind it.
+TEST(PdfLayoutTest, ShortLinesThatBeginWithCapitalsStayLines) {
+  const auto text = [](const std::vector<std::string>& lines, double height = 10) {
+    const std::string prose = "these are words of a page of prose";
+    return PageText().Block(50, 50, lines, height).Block(50, 400, {prose, prose, prose}).Text();
+  };
+  const std::vector<std::string> address = {"Dr. Johanna Brok-Lund", "Physician for Inner Medicine",
+                                            "12 Market Square", "Osk 4711"};
+  EXPECT_TRUE(text(address).starts_with(
+      "Dr. Johanna Brok-Lund\nPhysician for Inner Medicine\n12 Market Square\nOsk 4711\n\n"))
+      << text(address);
+  // Prose; a title in larger letters, and one in capitals; letters without capitals.
+  EXPECT_TRUE(
+      text({"The mill was bought by", "Hanna Brok, who lives at", "Osk and has two", "sons."})
+          .starts_with("The mill was bought by Hanna Brok, who lives at Osk"));
+  EXPECT_TRUE(text(address, 14).starts_with("Dr. Johanna Brok-Lund Physician"));
+  EXPECT_TRUE(text({"THE GREAT MILL", "SUPERINTENDENTS OF", "OSK IN", "LUND"})
+                  .starts_with("THE GREAT MILL SUPERINTENDENTS"));
+}
+
+// As a curriculum vitae has them.
+TEST(PdfLayoutTest, ShortTextsAtTheRightMarginEndTheirLines) {
+  const std::string work =
+      "Leads a team that repairs the mills of Osk and Lund, and of ten others.";
+  const auto post = [](PageText& page, double y, const std::string& name, const std::string& years,
+                       const std::string& work_there) {
+    page.Block(50, y, {name, work_there})
+        .Block(550 - 5 * static_cast<double>(years.size()), y, {years});
+  };
+  PageText page;
+  post(page, 50, "Miller, Osk Mills", "1911-1914", work);
+  post(page, 100, "Clerk, Lund", "1909", work);
+  EXPECT_EQ(page.Text(),
+            "Miller, Osk Mills 1911-1914\n" + work + "\n\nClerk, Lund 1909\n" + work + "\n");
+  // One alone may be anything, and so may a text beside two others.
+  PageText one, three;
+  post(one, 50, "Miller, Osk Mills", "1911-1914", work);
+  EXPECT_EQ(one.Text().find("Mills 1911"), std::string::npos) << one.Text();
+  post(three.Block(300, 50, {"Osk"}).Block(300, 100, {"Lund"}), 50, "Miller", "1911-1914", "Leads");
+  post(three, 100, "Clerk", "1909", "Writes");
+  EXPECT_EQ(three.Text().find("Miller 1911"), std::string::npos) << three.Text();
+}
+
 TEST(PdfLayoutTest, WordsBehindAnAddressAreNotOfIt) {
   for (const std::string words :
        {"https://example.org/ and", "https://example.org/a the", "(https://example.org) that",

@@ -11,6 +11,7 @@
 #include "tools/ingest/characters.h"
 #include "tools/ingest/letter_forms.h"
 #include "tools/ingest/letter_spacing.h"
+#include "tools/ingest/raised_numbers.h"
 #include "tools/ingest/small_capitals.h"
 
 namespace lectern::tools {
@@ -204,7 +205,8 @@ bool BboxText::TakeCharacters(std::string_view characters) {
 // white space alone are left out.
 void BboxText::EndWord() {
   std::string text;
-  const std::vector<uint32_t> characters = CodePoints(CleanUtf8(word_).text);
+  std::vector<uint32_t> characters = CodePoints(CleanUtf8(word_).text);
+  MendSwappedLigatures(characters);
   if (IsOfGlyphNumbers(characters)) page_.num_sign_words += characters.size();
   for (const uint32_t private_use : characters) {
     const uint32_t character = WithoutPrivateBullet(private_use);
@@ -245,6 +247,7 @@ void BboxText::EndPage() {
       replacement != replacements_.end() && replacement->number == page_.number;
   if (!is_replaced) {
     JoinSmallCapitals(page_);
+    JoinRaisedNumbers(page_);
     JoinLetters(page_);
   }
   document_.Add(is_replaced ? std::move(*replacement) : std::move(page_));

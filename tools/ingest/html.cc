@@ -187,6 +187,8 @@ bool IsBoilerplate(const HtmlItem& item, uint64_t page_shown) {
     case GUMBO_TAG_ASIDE:
       return true;
     case GUMBO_TAG_HEADER:
+      // A title without links is the document's (pandoc's, R Markdown's), not that of a site.
+      return !item.in_article && !(item.has_heading && item.linked == 0);
     case GUMBO_TAG_FOOTER:
       return !item.in_article;
     case GUMBO_TAG_FORM:
@@ -222,7 +224,9 @@ void MarkPagers(std::vector<HtmlItem>& items) {
     const GumboTag tag = items[i].tag;
     const bool is_block = tag == GUMBO_TAG_P || tag == GUMBO_TAG_DIV || tag == GUMBO_TAG_TABLE;
     if (!is_block || items[i].is_boilerplate || items[i].end - i > kMostItems) continue;
-    if (tag == GUMBO_TAG_DIV && (items[i].has_paragraph || items[i].has_layout)) continue;
+    if (tag == GUMBO_TAG_DIV &&
+        (items[i].has_paragraph || items[i].has_lines || items[i].has_layout))
+      continue;
     uint64_t num_links = 0, num_bytes = 0;
     bool is_pager = true;
     for (size_t at = i + 1; at < items[i].end && is_pager; ++at) {
@@ -246,19 +250,53 @@ void Measure(std::vector<HtmlItem>& items) {
       const std::string_view text = item.node->v.text.text;
       item.shown =
           text.size() - static_cast<uint64_t>(std::count_if(text.begin(), text.end(), IsHtmlSpace));
+      if (item.in_link) item.linked = item.shown;
     }
     item.has_heading = item.tag == GUMBO_TAG_H1;
   }
   for (size_t i = items.size() - 1; i > 0; --i) {
     HtmlItem& parent = items[items[i].parent];
     parent.shown += items[i].shown;
+    parent.linked += items[i].linked;
     parent.has_heading |= items[i].has_heading;
     const GumboTag tag = items[i].tag;
+    const bool is_line = tag == GUMBO_TAG_BR || tag == GUMBO_TAG_DIV;
     const bool is_paragraph =
         tag == GUMBO_TAG_P ||
         (tag == GUMBO_TAG_DIV && !HtmlAttribute(items[i].node, "align").empty());  // unrtf's
     parent.has_paragraph |= items[i].has_paragraph || is_paragraph;
-    parent.has_layout |= items[i].has_layout || (IsBlock(tag) && !is_paragraph);
+    parent.has_lines |= items[i].has_lines || (is_line && !is_paragraph);
+    parent.has_layout |= items[i].has_layout || (IsBlock(tag) && !is_paragraph && !is_line);
+  }
+}
+
+// Marks the cells that stand beside the others of their row. Cells that hold blocks are a layout,
+// but for paragraphs of a few words, in which DocBook, Word and unrtf wrap all text, and for a few
+// lines (an address, a value in a div) beside other columns.
+void MarkDataCells(std::vector<HtmlItem>& items) {
+  constexpr uint64_t kMostBytes = 600;      // a choice: a longer one is prose
+  constexpr uint64_t kMostLineBytes = 150;  // likewise: teasers and columns of pages are longer
+  const auto is_cell = [](const HtmlItem& item) {
+    return item.tag == GUMBO_TAG_TD || item.tag == GUMBO_TAG_TH;
+  };
+  std::vector<uint32_t> num_cells(items.size());  // of rows and of what is around cells without any
+  std::vector<uint8_t> has_columns(items.size());
+  for (const HtmlItem& item : items) num_cells[item.parent] += is_cell(item) ? 1 : 0;
+  const auto table_of = [&](size_t i) {
+    size_t at = items[i].parent;  // rows stand in a table, or in a part of one
+    if (items[at].tag == GUMBO_TAG_TR) at = items[at].parent;
+    return items[at].tag == GUMBO_TAG_TABLE ? at : items[at].parent;
+  };
+  for (size_t i = 1; i < items.size(); ++i) {
+    if (is_cell(items[i]) && num_cells[items[i].parent] > 1) has_columns[table_of(i)] = 1;
+  }
+  for (size_t i = 1; i < items.size(); ++i) {
+    HtmlItem& item = items[i];
+    if (!is_cell(item)) continue;
+    const bool may_hold_lines = item.shown <= kMostLineBytes && has_columns[table_of(i)];
+    item.is_data = item.part == HtmlItem::Part::kNone && !item.has_layout &&
+                   (!item.has_paragraph || item.shown <= kMostBytes) &&
+                   (!item.has_lines || may_hold_lines);
   }
 }
 
@@ -363,6 +401,7 @@ api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& opt
     std::vector<HtmlItem> items = ShownItems(body);
     Measure(items);
     MarkListTables(items);
+    MarkDataCells(items);
     if (!options.keeps_all) MarkBoilerplate(items);
     const size_t content = options.keeps_all ? 0 : MainContent(items);
     text = CleanUtf8(HtmlText(items, content, options.marks_headings)).text;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "tools/ingest/alt_text.h"
 #include "tools/ingest/characters.h"
@@ -120,7 +123,8 @@ bool IsFormulaImage(const GumboNode* node) {
 }
 
 // Whether it is the sign behind a heading or a term that links to the place where it stands, as
-// Sphinx, Texinfo and wikis write it: a link into the page that is one such sign.
+// Sphinx, Texinfo and wikis write it, or the one of a note that leads back to its mark: a link into
+// the page that is one such sign.
 bool IsPermalink(const GumboNode* node) {
   if (TagOf(node) != GUMBO_TAG_A || HtmlAttribute(node, "href").find('#') == std::string::npos)
     return false;
@@ -132,7 +136,10 @@ bool IsPermalink(const GumboNode* node) {
   while (!text.empty() && IsHtmlSpace(text.front())) text.remove_prefix(1);
   if (text.starts_with("\xC2\xA0")) text.remove_prefix(2);  // a no-break space
   while (!text.empty() && IsHtmlSpace(text.back())) text.remove_suffix(1);
-  return text == "¶" || text == "#" || text == "§" || text == "🔗" || text == "⚓";
+  constexpr std::string_view kTextForm = "\xEF\xB8\x8E";  // U+FE0E: as text, not as a picture
+  if (text.ends_with(kTextForm)) text.remove_suffix(kTextForm.size());
+  constexpr std::string_view kSigns[] = {"¶", "#", "§", "🔗", "⚓", "↩", "⤴", "↑", "^"};
+  return std::find(std::begin(kSigns), std::end(kSigns), text) != std::end(kSigns);
 }
 
 }  // namespace
@@ -206,8 +213,14 @@ bool IsHidden(const GumboNode* node) {
   if (NeverShown().Has(TagOf(node)) && !IsWhole(node) && !EndsTooLate(node)) return true;
   if (gumbo_get_attribute(&node->v.element.attributes, "hidden")) return true;
   if (IsClosed(node) || IsPermalink(node)) return true;
+  if (HasClass(node, "mw-editsection")) return true;  // "[edit]" behind a heading of Wikipedia
   if (HtmlAttribute(node, "aria-hidden") == "true" && !IsFormulaImage(node)) return true;
   return StyleValue(node, "display") == "none" || StyleValue(node, "visibility") == "hidden";
+}
+
+bool IsNoteReference(const GumboNode* node) {
+  return HtmlAttribute(node, "epub:type").find("noteref") != std::string_view::npos ||
+         HtmlAttribute(node, "role") == "doc-noteref";
 }
 
 bool IsText(const GumboNode* node) {

@@ -41,6 +41,8 @@ GumboTag TagOf(const GumboNode* node);
 GumboTag ActingTag(const GumboNode* node);
 // Whether one of the element's classes has this name, or begins with it where it ends with "-".
 bool HasClass(const GumboNode* node, std::string_view name);
+// Whether it is the number of a note where it stands in the text (of EPUB 3 and of ARIA).
+bool IsNoteReference(const GumboNode* node);
 // Whether the element's own style keeps spaces and line ends as they are.
 bool KeepsSpaces(const GumboNode* node);
 bool IsText(const GumboNode* node);
@@ -68,11 +70,14 @@ struct HtmlItem {
   bool begins_row = false;      // a cell of a table that has no rows
   bool is_boilerplate = false;  // navigation and the like, or inside of some
   bool has_paragraph = false;   // inside it
-  bool has_layout = false;      // blocks that are no paragraphs, inside it
+  bool has_lines = false;       // br and div, inside it
+  bool has_layout = false;      // other blocks, inside it
+  bool is_data = false;         // a cell that stands beside the others of its row
   bool has_heading = false;     // inside it, or is one: h1
   Part part = Part::kNone;
-  uint64_t shown = 0;           // bytes of text that are no spaces
-  uint64_t prose = 0;           // of these neither boilerplate nor links
+  uint64_t shown = 0;   // bytes of text that are no spaces
+  uint64_t linked = 0;  // of these in links
+  uint64_t prose = 0;   // of these neither boilerplate nor links
 };
 
 }  // namespace lectern::tools

@@ -34,6 +34,9 @@ class TextWriter {
   // Parts the next text from the cell before it; once more for each cell without text between them.
   void AddBar() { ++num_bars_; }
 
+  bool EndsIn(char c) const { return text_.ends_with(c); }
+  // Whether nothing stands in the line since a break was asked for.
+  bool is_at_line_begin() const { return newlines_ > 0; }
   // Whether the next text would follow a character without a space.
   bool is_behind_text() const {
     return !text_.empty() && gap_.empty() && newlines_ == 0 && marker_.empty() && num_bars_ == 0;
@@ -167,7 +170,7 @@ class Renderer {
   static constexpr uint64_t kSpanCost = 16;  // of looking at one, in bytes
 
   void Text(std::string_view text) {
-    if (num_raised_ > 0 && writer_.is_behind_text()) {
+    if (num_raised_ > 0 && writer_.is_behind_text() && !writer_.EndsIn('[')) {
       if (const std::string raised = Superscript(text); !raised.empty())
         return writer_.Add(raised, false);
     }
@@ -235,7 +238,10 @@ class Renderer {
   void BeginElement(size_t i) {
     const GumboNode* const node = items_[i].node;
     const GumboTag tag = items_[i].tag;
-    BreakAround(tag);
+    // Two line breaks leave an empty line, where lines are not kept together.
+    const bool is_empty_line = tag == GUMBO_TAG_BR && writer_.is_at_line_begin() &&
+                               num_lists_ == 0 && num_cells_ == 0 && num_headings_ == 0;
+    is_empty_line ? writer_.Break(2) : BreakAround(tag);
     if (marks_headings_ && HeadingLevel(tag) > 0) {
       ++num_headings_;
       writer_.SetMarker(std::string(HeadingLevel(tag), '#') + " ");
@@ -244,10 +250,10 @@ class Renderer {
     if (tag == GUMBO_TAG_LI) writer_.SetMarker(ListMarker(node));
     if (tag == GUMBO_TAG_OL) BeginNumbers(node, open);
     BeginTablePart(i, open);
-    if (IsDataCell(items_[i])) ++num_cells_;
+    if (items_[i].is_data) ++num_cells_;
     if (KeepsSpaces(node)) ++num_pre_;
     if (tag == GUMBO_TAG_UL || tag == GUMBO_TAG_OL) ++num_lists_;
-    if (tag == GUMBO_TAG_SUP) ++num_raised_;
+    if (IsRaised(node, tag)) ++num_raised_;
     if (tag == GUMBO_TAG_Q) writer_.Add("“", false);
     open_.push_back(open);
   }
@@ -256,9 +262,12 @@ class Renderer {
     const Open open = open_.back();
     const HtmlItem& item = items_[open.item];
     const GumboTag tag = item.tag;
-    if (IsDataCell(item)) {
+    if (item.is_data) {
       --num_cells_;
       EndCell(item, open);
+    } else if (tag == GUMBO_TAG_TD || tag == GUMBO_TAG_TH) {
+      writer_.Break(1);
+      is_first_cell_ = true;  // the next one begins a line
     }
     if (tag == GUMBO_TAG_TR) EndRow();
     if (tag == GUMBO_TAG_TABLE && tables_.size() > 1) tables_.pop_back();
@@ -271,8 +280,12 @@ class Renderer {
     BreakAround(tag);
     if (tag == GUMBO_TAG_LI || tag == GUMBO_TAG_TR || tag == GUMBO_TAG_TABLE) writer_.SetMarker("");
     if (KeepsSpaces(item.node)) --num_pre_;
-    if (tag == GUMBO_TAG_SUP) --num_raised_;
+    if (IsRaised(item.node, tag)) --num_raised_;
     if (tag == GUMBO_TAG_Q) writer_.Add("”", false);
+  }
+
+  static bool IsRaised(const GumboNode* node, GumboTag tag) {
+    return tag == GUMBO_TAG_SUP || IsNoteReference(node);
   }
 
   // Breaks before and after an element. Inside a list, paragraphs are lines: items stay together.
@@ -335,16 +348,6 @@ class Renderer {
 
   // --- tables
 
-  // Whether it is a cell that stands beside the others of its row. Cells that hold blocks are a
-  // layout, but for paragraphs of a few words, in which DocBook, Word and unrtf wrap all text.
-  static bool IsDataCell(const HtmlItem& item) {
-    constexpr uint64_t kMostBytes = 600;  // a choice: a longer one is prose
-    const GumboTag tag = item.tag;
-    if (tag != GUMBO_TAG_TD && tag != GUMBO_TAG_TH) return false;
-    return item.part == HtmlItem::Part::kNone && !item.has_layout &&
-           (!item.has_paragraph || item.shown <= kMostBytes);
-  }
-
   void BeginTablePart(size_t i, Open& open) {
     const GumboTag tag = items_[i].tag;
     if (tag == GUMBO_TAG_TABLE) tables_.emplace_back();
@@ -362,7 +365,7 @@ class Renderer {
         writer_.SetMarker("");
         writer_.Break(1);
       }
-      if (!IsDataCell(items_[i])) return writer_.Break(1);
+      if (!items_[i].is_data) return writer_.Break(1);
       if (table.column == 0 && !table.has_cells) table.has_cells = true, is_first_cell_ = true;
       WriteSpans(table.column);
       BarBeforeCell();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engine/model/tokenizer/compose.h"
 #include "tools/ingest/characters.h"
@@ -46,7 +47,64 @@ bool IsForm(uint32_t character) {
   return range != std::end(kFormRanges) && character >= range->first;
 }
 
+constexpr std::string_view kLigatures[] = {"ff", "fi", "fl", "fj",  "ft",  "fh", "fk",
+                                           "fb", "tt", "ti", "tf",  "Th",  "ct", "st",
+                                           "sp", "ch", "ck", "ffi", "ffl", "ffj"};
+
+// The ligature whose values stand at `at`, with their bytes swapped; empty: none.
+std::string_view SwappedLigature(const std::vector<uint32_t>& word, size_t at) {
+  if (at + 1 >= word.size()) return "";
+  for (const std::string_view ligature : kLigatures) {
+    const auto sum = static_cast<uint32_t>(ligature[1] + (ligature.size() > 2 ? ligature[2] : 0));
+    if (word[at] == static_cast<uint32_t>(ligature[0]) << 8 && word[at + 1] == sum << 8)
+      return ligature;
+  }
+  return "";
+}
+
+// Thai and Lao fonts draw the vowel AM as a ring above the letter and AA behind it, with a tone
+// mark between them or not, and so do PDFs spell it. Puts the vowel that is typed in their place,
+// behind the tone mark.
+void ComposeAm(std::vector<uint32_t>& characters) {
+  constexpr struct {
+    uint32_t ring, first_tone, last_tone, aa, am;
+  } kScripts[] = {{0x0E4D, 0x0E48, 0x0E4B, 0x0E32, 0x0E33},
+                  {0x0ECD, 0x0EC8, 0x0ECB, 0x0EB2, 0x0EB3}};
+  for (const auto& script : kScripts) {
+    for (size_t ring = 0; ring + 1 < characters.size(); ++ring) {
+      if (characters[ring] != script.ring) continue;
+      const uint32_t tone = characters[ring + 1];
+      const bool has_tone = tone >= script.first_tone && tone <= script.last_tone;
+      const size_t aa = ring + (has_tone ? 2 : 1);
+      if (aa >= characters.size() || characters[aa] != script.aa) continue;
+      characters[ring] = has_tone ? tone : script.am;
+      if (has_tone) characters[ring + 1] = script.am;
+      characters[aa] = 0;
+    }
+  }
+  std::erase(characters, 0);
+}
+
 }  // namespace
+
+void MendSwappedLigatures(std::vector<uint32_t>& word) {
+  constexpr uint32_t kFirstFullWidth = 0x2E80;  // Han, kana, Hangul and their signs
+  std::vector<uint32_t> mended;
+  bool has_latin = false, has_ligature = false;
+  for (size_t i = 0; i < word.size(); ++i) {
+    const std::string_view ligature = SwappedLigature(word, i);
+    if (ligature.empty()) {
+      if (word[i] >= kFirstFullWidth) return;
+      has_latin = has_latin || (word[i] < 0x80 && IsAsciiLetter(static_cast<char>(word[i])));
+      mended.push_back(word[i]);
+    } else {
+      mended.insert(mended.end(), ligature.begin(), ligature.end());
+      has_ligature = true;
+      ++i;
+    }
+  }
+  if (has_ligature && has_latin) word = std::move(mended);
+}
 
 std::vector<uint32_t> CodePoints(std::string_view text) {
   std::vector<uint32_t> characters;
@@ -80,6 +138,7 @@ std::string PlainLetters(const std::vector<uint32_t>& characters) {
   std::vector<uint32_t> plain;
   plain.reserve(characters.size());
   for (const uint32_t character : characters) AppendPlainLetters(character, plain);
+  ComposeAm(plain);
   std::string text;
   text.reserve(plain.size());
   for (const uint32_t character : plain) AppendUtf8(character, text);

@@ -1,5 +1,7 @@
 #include "tools/ingest/page_layout.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,8 +15,10 @@
 #include "tools/ingest/column_sections.h"
 #include "tools/ingest/drop_capitals.h"
 #include "tools/ingest/leader_lines.h"
+#include "tools/ingest/letter_forms.h"
 #include "tools/ingest/letter_marks.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/line_tails.h"
 #include "tools/ingest/marked_words.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
@@ -206,6 +210,21 @@ PdfPage WithWholeLines(const PdfPage& page) {
   return whole;
 }
 
+// Puts short texts at the right margin into their lines, but those of tables.
+void JoinTailsOfText(const std::vector<double>& gutters, PdfPage& page) {
+  const std::vector<LineTail> tails = TailsOf(page);
+  if (tails.empty()) return;
+  std::vector<bool> is_taken(page.lines.size());
+  for (const PdfTable& table : FindTables(page, gutters)) {
+    for (const auto& row : table.rows) {
+      for (const TableCell& cell : row) {
+        for (const WordRun& run : cell) is_taken[run.line] = true;
+      }
+    }
+  }
+  JoinTails(tails, is_taken, page);
+}
+
 class PageWriter {
  public:
   // `gutters`: between columns of text, as OrderColumns returns them. `has_marks_behind`:
@@ -240,6 +259,7 @@ class PageWriter {
     was_right_to_left_ = is_right_to_left_;
     is_right_to_left_ = LettersOf(page_, begin, end).IsRightToLeft();
     is_program_text_ = monospaced_.HoldsLines(begin, end);
+    has_short_lines_ = HoldsShortLines(begin, end);
     const PdfBox& block = page_.blocks[page_.lines[begin].block];
     const bool continues = ContinuesAbove(page_.lines[begin].box) || ContinuesSentence(begin, end);
     block_.Cover(block);
@@ -303,14 +323,64 @@ class PageWriter {
     const bool begins_item = BeginsItem(words.front().text);
     const bool was_entry = std::exchange(is_entry_, line.is_entry);
     if (next_ == LineBreak::kLine) {
-      const bool is_line = begins_item || is_program_text_ || is_entry_ || was_entry;
+      const bool is_line =
+          begins_item || is_program_text_ || is_entry_ || was_entry || has_short_lines_;
       out.before = is_line ? LineBreak::kLine : BreakBefore(words);
       lines_.back().is_full = out.before == LineBreak::kWrap;
     }
     line_box_ = num_words == line.words.size() ? line.box : out.box;
-    out.is_full = !Fits(kWordWidth * out.box.Height());
+    out.is_full = !has_short_lines_ && !Fits(kWordWidth * out.box.Height());
     next_ = LineBreak::kLine;
     lines_.push_back(std::move(out));
+  }
+
+  // Whether lines [begin, end), which are a block, are lines of their own: addresses, people,
+  // telephone numbers, items without bullets. All of them are short, none begins with a small
+  // letter, and one is so short that the next word would have fitted behind it.
+  bool HoldsShortLines(size_t begin, size_t end) const {
+    constexpr double kTitleHeight = 1.25;  // of larger letters, in that of the page's text
+    constexpr size_t kLeastShort = 3, kMostShort = 20, kMostBytes = 48;
+    if (is_right_to_left_ || end - begin < kLeastShort || end - begin > kMostShort) return false;
+    const PdfBox& block = page_.blocks[page_.lines[begin].block];
+    bool has_gap = false, has_text = false;
+    for (size_t i = begin; i < end; ++i) {
+      const PdfLine& line = page_.lines[i];
+      size_t num_bytes = 0;
+      for (const PdfWord& word : line.words) {
+        num_bytes += word.text.size() + 1;
+        // Titles may be in capitals alone.
+        has_text = has_text || std::any_of(word.text.begin(), word.text.end(), [](char c) {
+                     return IsAsciiLower(c) || IsAsciiDigit(c);
+                   });
+      }
+      if (num_bytes > kMostBytes || BeginsSmall(line.words.front().text) ||
+          line.words.back().text.ends_with('-') || !taken_.Of(i).empty() ||
+          line.box.Height() > kTitleHeight * text_height_ ||
+          std::abs(line.box.x_min - page_.lines[begin].box.x_min) > line.box.Height()) {
+        return false;
+      }
+      if (i == begin) continue;
+      const PdfBox& last = page_.lines[i - 1].box;
+      has_gap = has_gap || block.x_max - last.x_max > WidthWithSpace(line.words.front());
+      if (line.box.CenterY() - last.CenterY() < kSameLine * line.box.Height()) return false;
+    }
+    return has_gap && has_text;
+  }
+
+  // Whether a word begins with a small letter, or with one of a script without capitals.
+  static bool BeginsSmall(const std::string& word) {
+    const std::vector<uint32_t> characters = CodePoints(word.substr(0, 4));
+    if (characters.empty()) return false;
+    const int category = utf8proc_category(static_cast<utf8proc_int32_t>(characters.front()));
+    return category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LM ||
+           category == UTF8PROC_CATEGORY_LO;
+  }
+
+  // How wide a word is with a space before it, which is about as wide as one of its characters.
+  // Bytes are counted as characters, which is near enough.
+  static double WidthWithSpace(const PdfWord& word) {
+    const auto num_characters = static_cast<double>(word.text.size());
+    return word.box.Width() * (num_characters + 1) / num_characters;
   }
 
   // How many characters a line of program text is indented in its block.
@@ -340,18 +410,14 @@ class PageWriter {
     return width > 0 && room > width;
   }
 
-  // Whether the first of `words` would have fitted behind the last line in its block: with a space
-  // before it, which is about as wide as one of its characters. Bytes are counted as characters,
-  // which is near enough.
+  // Whether the first of `words` would have fitted behind the last line in its block.
   LineBreak BreakBefore(const std::vector<PdfWord>& words) const {
     PdfWord word = is_right_to_left_ ? words.back() : words.front();
     for (size_t i = words.size(); is_right_to_left_ && i-- > 1 && Touch(words[i - 1], words[i]);) {
       word.text += words[i - 1].text;  // letters may be words of their own
       word.box.Cover(words[i - 1].box);
     }
-    const auto num_characters = static_cast<double>(word.text.size());
-    const double width = word.box.Width() * (num_characters + 1) / num_characters;
-    return Fits(width) ? LineBreak::kLine : LineBreak::kWrap;
+    return Fits(WidthWithSpace(word)) ? LineBreak::kLine : LineBreak::kWrap;
   }
 
   void WriteTable(size_t index) {
@@ -428,8 +494,9 @@ class PageWriter {
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
   bool is_program_text_ = false;
+  bool has_short_lines_ = false;
   bool is_entry_ = false;  // its last line is PdfLine::is_entry
-  PdfBox block_;  // with the blocks that it continues
+  PdfBox block_;           // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;           // of its last line
   uint32_t item_number_ = 0;  // of the last item of a list, also of another block
@@ -457,6 +524,7 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
     gutters = OrderText(page);
     MoveHeadings(page);
     JoinSpacedLines(page);
+    JoinTailsOfText(gutters, page);
     InsertStamps(std::move(stamps), page);
   }
   return PageWriter(page, gutters, has_marks_behind).Write();

@@ -89,8 +89,9 @@ std::string WithoutAlignment(std::string_view html) {
   return kept;
 }
 
-// With unrtf's line breaks, which end paragraphs, as paragraphs. A cell of several keeps the breaks
-// too, so that it is a layout for ReadHtml: unrtf puts all text between two tables into a cell.
+// With unrtf's line breaks, which end paragraphs, as paragraphs. A cell of several gets empty
+// blocks too, so that it is a layout for ReadHtml: unrtf puts all text between two tables into a
+// cell.
 std::string WithParagraphs(std::string_view html) {
   constexpr std::string_view kBreak = "<br>", kCell = "<td>", kCellEnd = "</td>";
   constexpr size_t kMostCellBytes = 1 << 16;  // that are looked at
@@ -107,7 +108,7 @@ std::string WithParagraphs(std::string_view html) {
       cell_end = at + cell + std::min(rest.find(kCellEnd), rest.size());
       is_layout = end < cell_end && html.find(kBreak, end + kBreak.size()) < cell_end;
     }
-    paragraphs += end < cell_end && is_layout ? "<br><p>" : "<p>";
+    paragraphs += end < cell_end && is_layout ? "<section></section><p>" : "<p>";
     at = end + kBreak.size();
   }
   return paragraphs;

@@ -305,8 +305,8 @@ class DocxReader {
     content.notes.push_back({label, found->second});
   }
 
-  // A table by row; one that holds other tables or long texts in its cells is a layout, whose
-  // cells are blocks.
+  // A table by row; rows that hold other tables or long texts in their cells are a layout, whose
+  // cells are blocks, and so is a table of which half of the rows are.
   void Table(XmlNode table) {
     writer_.Gap();
     in_list_ = false;
@@ -354,7 +354,7 @@ class DocxReader {
 
   void Rows(XmlNode parent, bool is_layout, Grid& grid) {
     for (const XmlNode row : parent) {
-      if (row.name() == "tr" && is_layout) {
+      if (row.name() == "tr" && (is_layout || IsLayoutRow(row) || IsLoneCell(row))) {
         Blocks(row);
       } else if (row.name() == "tr") {
         if (!row.Child("trPr").Child("del")) Row(row, grid);
@@ -419,24 +419,43 @@ class DocxReader {
     }
   }
 
-  // A table of one cell, or with cells of more than kMostParagraphs paragraphs or with tables in
-  // them, parts a page, not data. The number is a choice: addresses in cells have up to 6 lines.
+  // A table of one cell, or of which half of the rows have cells of more than kMostParagraphs
+  // paragraphs or with tables in them, parts a page, not data.
   static bool IsLayout(XmlNode table) {
-    constexpr int kMostParagraphs = 8;
-    int num_cells = 0;
+    int num_cells = 0, num_rows = 0, num_layouts = 0;
     for (const XmlNode row : table) {
-      for (const XmlNode cell : row) {
-        if (cell.name() != "tc") continue;
-        ++num_cells;
-        int num_paragraphs = 0;
-        for (const XmlNode node : cell) {
-          if (node.name() == "tbl") return true;
-          num_paragraphs += node.name() == "p" && node.Child("r") ? 1 : 0;
-        }
-        if (num_paragraphs > kMostParagraphs) return true;
-      }
+      if (row.name() != "tr") continue;
+      for (const XmlNode cell : row) num_cells += cell.name() == "tc";
+      ++num_rows;
+      num_layouts += IsLayoutRow(row);
     }
-    return num_cells == 1;
+    return num_cells == 1 || (num_layouts > 0 && 2 * num_layouts >= num_rows);
+  }
+
+  // The number is a choice: addresses in cells have up to 6 lines.
+  static bool IsLayoutRow(XmlNode row) {
+    constexpr int kMostParagraphs = 8;
+    for (const XmlNode cell : row) {
+      if (cell.name() != "tc") continue;
+      int num_paragraphs = 0;
+      for (const XmlNode node : cell) {
+        if (node.name() == "tbl") return true;
+        num_paragraphs += node.name() == "p" && node.Child("r") ? 1 : 0;
+      }
+      if (num_paragraphs > kMostParagraphs) return true;
+    }
+    return false;
+  }
+
+  // A row of one cell with several paragraphs.
+  static bool IsLoneCell(XmlNode row) {
+    int num_cells = 0, num_paragraphs = 0;
+    for (const XmlNode cell : row) {
+      num_cells += cell.name() == "tc" || IsAroundCells(cell);
+      if (cell.name() != "tc") continue;
+      for (const XmlNode node : cell) num_paragraphs += node.name() == "p" && node.Child("r");
+    }
+    return num_cells == 1 && num_paragraphs > 1;
   }
 
   const OoxmlPackage& package_;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,9 +139,25 @@ std::string RawHeader(GMimeMessage* message, const char* name, bool is_one) {
   return WithoutBase64(value);
 }
 
+// Programs that write quotes and dashes of windows-1252 say ISO-8859-1, where they are controls.
+std::string WithoutControls(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_control = text[i] == '\xC2' && i + 1 < text.size() &&
+                            static_cast<uint8_t>(text[i + 1]) >= 0x80 &&
+                            static_cast<uint8_t>(text[i + 1]) < 0xA0;
+    if (is_control) {
+      out += ConvertToUtf8(text.substr(++i, 1), "WINDOWS-1252").text;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 std::string DecodedHeader(const std::string& raw) {
   const OwnedText text(g_mime_utils_header_decode_text(nullptr, raw.c_str()));
-  return Text(text.get());
+  return WithoutControls(Text(text.get()));
 }
 
 std::string SubjectOf(GMimeMessage* message) {
@@ -212,7 +229,7 @@ class MessageReader {
     if (!list || internet_address_list_length(list.get()) == 0)
       return Header(name, DecodedHeader(raw));
     const OwnedText text(internet_address_list_to_string(list.get(), nullptr, FALSE));
-    Header(name, Text(text.get()));
+    Header(name, WithoutControls(Text(text.get())));
   }
 
   void Part(GMimeObject* object, int nesting) {
@@ -228,8 +245,8 @@ class MessageReader {
   }
 
   // Parts that are alternatives of each other say the same: plain text is taken first, then HTML,
-  // then a part of several, else the last, which should be the best one. A part with files is
-  // named.
+  // then a part of several, else the last, which should be the best one. Plain text that only says
+  // where to see the HTML is none. A part with files is named.
   void Multipart(GMimeMultipart* multipart, int nesting) {
     const int count = g_mime_multipart_get_count(multipart);
     GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(multipart));
@@ -237,7 +254,14 @@ class MessageReader {
       for (int i = 0; i < count; ++i) Part(g_mime_multipart_get_part(multipart, i), nesting + 1);
       return;
     }
-    GMimeObject* const best = BestOf(multipart, count);
+    GMimeObject* best = BestOf(multipart, count);
+    for (int i = 0; i < count; ++i) {
+      GMimeObject* const part = g_mime_multipart_get_part(multipart, i);
+      GMimeObject* const html = HtmlOf(part, nesting);
+      if (part == best || !html || !IsStub(best, html)) continue;
+      best = part;
+      break;
+    }
     for (int i = 0; i < count; ++i) {
       GMimeObject* const part = g_mime_multipart_get_part(multipart, i);
       if (part != best && !IsCalendar(part)) NameFiles(part, nesting + 1);
@@ -269,6 +293,51 @@ class MessageReader {
       }
     }
     return count > 0 ? g_mime_multipart_get_part(multipart, count - 1) : nullptr;
+  }
+
+  // The HTML of a part, which may hold its images too; null: there is none.
+  static GMimeObject* HtmlOf(GMimeObject* part, int nesting) {
+    for (; nesting <= kMostNesting && GMIME_IS_MULTIPART(part) &&
+           g_mime_multipart_get_count(GMIME_MULTIPART(part)) > 0;
+         ++nesting) {
+      part = g_mime_multipart_get_part(GMIME_MULTIPART(part), 0);
+    }
+    const bool is_html =
+        GMIME_IS_TEXT_PART(part) &&
+        g_mime_content_type_is_type(g_mime_object_get_content_type(part), "text", "html");
+    return is_html ? part : nullptr;
+  }
+
+  // The different words of a text: runs of letters, digits and bytes outside of ASCII.
+  static std::set<std::string> WordsIn(std::string_view text) {
+    std::set<std::string> words;
+    std::string word;
+    for (const char c : text) {
+      if (IsAsciiLetter(c) || IsAsciiDigit(c) || static_cast<uint8_t>(c) >= 0x80) {
+        word += Lower(c);
+      } else if (!word.empty()) {
+        words.insert(std::exchange(word, ""));
+      }
+    }
+    if (!word.empty()) words.insert(word);
+    return words;
+  }
+
+  // Whether plain text lacks most of what the HTML beside it says: "Your program cannot show HTML",
+  // as shops and newsletters send it.
+  static bool IsStub(GMimeObject* plain, GMimeObject* html) {
+    constexpr size_t kLongestStub = 2000;  // bytes; also so that few mails are read twice
+    constexpr size_t kLeastMissing = 20;   // words; an advertisement of the program has fewer
+    if (!plain || !GMIME_IS_TEXT_PART(plain) || plain == html) return false;
+    const std::string text = Decoded(GMIME_TEXT_PART(plain));
+    if (text.size() > kLongestStub) return false;
+    auto read = ReadHtml(Decoded(GMIME_TEXT_PART(html)),
+                         {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true});
+    if (!read.ok()) return false;
+    const std::set<std::string> said = WordsIn(text), all = WordsIn(*read);
+    const auto num_missing = static_cast<size_t>(
+        std::ranges::count_if(all, [&](const std::string& word) { return !said.contains(word); }));
+    return num_missing >= kLeastMissing && 2 * num_missing > all.size();
   }
 
   // Names the attached files of a part that is not read.

@@ -89,19 +89,37 @@ int NumParagraphs(XmlNode node, int most) {
   return count;
 }
 
-// Whether a table parts a page rather than data, as in Word documents: it has one cell, or cells
-// with tables or long texts.
-bool IsLayout(XmlNode table, int& num_cells) {
+// Whether a row has cells with tables or long texts, which part a page rather than data.
+bool IsLayoutRow(XmlNode row) {
   constexpr int kMostParagraphs = 8;
-  for (const XmlNode node : table) {
-    if (node.name() == "table-cell") {
-      ++num_cells;
-      if (NumParagraphs(node, kMostParagraphs) > kMostParagraphs) return true;
-    } else if (IsLayout(node, num_cells)) {
+  for (const XmlNode cell : row) {
+    if (cell.name() == "table-cell" && NumParagraphs(cell, kMostParagraphs) > kMostParagraphs)
       return true;
+  }
+  return false;
+}
+
+struct TableCounts {
+  int num_cells = 0, num_rows = 0, num_layout_rows = 0;
+};
+void CountRows(XmlNode parent, TableCounts& counts) {
+  for (const XmlNode node : parent) {
+    if (node.name() == "table-row") {
+      for (const XmlNode cell : node) counts.num_cells += cell.name() == "table-cell";
+      ++counts.num_rows;
+      counts.num_layout_rows += IsLayoutRow(node);
+    } else if (node.name() != "table-cell") {
+      CountRows(node, counts);
     }
   }
-  return table.name() == "table" && num_cells == 1;
+}
+
+// Whether a table parts a page, as in Word documents: it has one cell, or half of its rows do.
+bool IsLayout(XmlNode table) {
+  TableCounts counts;
+  CountRows(table, counts);
+  return counts.num_cells == 1 ||
+         (counts.num_layout_rows > 0 && 2 * counts.num_layout_rows >= counts.num_rows);
 }
 
 }  // namespace
@@ -394,8 +412,7 @@ void OdfText::Item(XmlNode item, std::string_view style, int depth, std::vector<
 
 void OdfText::Table(XmlNode table) {
   writer_.Gap();
-  int num_cells = 0;
-  if (IsLayout(table, num_cells)) {
+  if (IsLayout(table)) {
     Cells(table);
   } else {
     Grid grid;
@@ -438,7 +455,9 @@ void OdfText::AddColumns(XmlNode parent, SpannedColumns& columns) {
 
 void OdfText::Rows(XmlNode parent, Grid& grid) {
   for (const XmlNode node : parent) {
-    if (node.name() == "table-row") {
+    if (node.name() == "table-row" && IsLayoutRow(node)) {
+      Cells(node);
+    } else if (node.name() == "table-row") {
       Row(node, grid);
     } else if (node.name() == "soft-page-break") {
       writer_.Line(std::string(1, kPageMark));
