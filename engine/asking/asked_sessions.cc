@@ -132,7 +132,9 @@ Result<AskedSession> AskForOne(Session& session, std::string_view question,
 }
 
 double SupportOf(const Answer& answer) {
-  return answer.evidence.empty() ? 0 : double{answer.evidence.front().score};
+  double best = 0;
+  for (const Evidence& one : answer.evidence) best = std::max(best, double{one.score});
+  return best;
 }
 
 size_t ChooseAnswer(std::span<const AskedSession* const> asked) {

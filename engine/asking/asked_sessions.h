@@ -60,7 +60,7 @@ Result<AskedSession> AskForOne(Session& session, std::string_view question,
                                const ChatHistory& history, const AskOptions& options,
                                uint32_t max_evidence, bool shows);
 
-// Evidence::score of an answer's best passage; 0: it has none.
+// The highest Evidence::score of an answer's passages; 0: it has none.
 double SupportOf(const Answer& answer);
 // The index of the best of the answers, of which there is at least one: the largest product of the
 // probability by words and of what the answer tells about its document (AnswerChoice). Refusals and

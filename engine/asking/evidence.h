@@ -51,10 +51,16 @@ double RankOf(double support, double retrieved);
 //
 // With words, passages that share any are ranked by support plus a weight times the logarithm of
 // their share of the attention: that of the heads that retrieve, or else of all heads' squares
-// (kRetrieval, kAttention: evidence.cc). The likeliest is always among the best. If one of these
-// has a score of kLeastScore, such ones come first, and the others stay if they are not far below
-// (kLeastBeside); if none has, all are returned: they are the nearest ones, and HasEvidence says
-// that they support nothing.
+// (kRetrieval, kAttention, and how far below the best one they may be, kMostBelow: evidence.cc).
+// Their scores, the probabilities that they support the answer, do not rank them: an answer may be
+// wrong and copied from anywhere, and the passage that fits the question is then worth more. With a
+// rule before, passages of at least kLeastScore came first, the likeliest was always shown, and
+// those below 0.05 beside others were not. The right passage first / among three, 439 facts (the
+// adapter: 354) about texts that no model was trained with, and of the rightly answered ones:
+//                            before                         now
+//   SmolLM2-135M      277/339, 21/26 of 26          312/374, 19/26 of 26
+//   Gemma 3 270M      277/340, 56/58 of 61          308/382, 56/58 of 61
+//   with an adapter   258/283, 192/194 of 196       268/321, 192/194 of 196
 // Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
 // while they stay within kMostJoinedBytes (evidence.cc) and on one page, except those that have
 // several places; and those of at least kMinPassageMass are returned. Their score is 0.

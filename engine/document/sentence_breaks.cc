@@ -80,16 +80,11 @@ bool IsOpener(uint32_t c) {
   return category == UTF8PROC_CATEGORY_PS || category == UTF8PROC_CATEGORY_PI ||
          category == UTF8PROC_CATEGORY_PF;
 }
-// ⁰ to ⁹: the mark of a note behind a stop.
-bool IsRaisedDigit(uint32_t c) {
-  return c == 0xB9 || c == 0xB2 || c == 0xB3 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079);
-}
 // Whether it may stand between a terminator and a space; '*', '_' and '`' are Markdown's.
 bool IsCloser(uint32_t c) {
   if (c < 0x80)
     return c != 0 &&
            std::string_view("\"')]}*_`~").find(static_cast<char>(c)) != std::string_view::npos;
-  if (IsRaisedDigit(c)) return true;
   const utf8proc_category_t category = Category(c);
   return category == UTF8PROC_CATEGORY_PE || category == UTF8PROC_CATEGORY_PF ||
          category == UTF8PROC_CATEGORY_PI || IsRaisedMark(c);

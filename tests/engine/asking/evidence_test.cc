@@ -97,12 +97,21 @@ TEST_F(EvidenceByWordsTest, BothRank) {
             (std::vector<std::string>{"Sentence c.", "Sentence b.", "Sentence a."}));
 }
 
-// Support ranks the whole answer, scores its best sentence.
-TEST_F(EvidenceByWordsTest, TheLikeliestIsShownAndComesBeforeTheUnlikely) {
-  const std::vector<double> support = {9, 8, 7, 6}, scores = {0.1, 0.2, 0.01, 0.6};
+// A score says how likely a passage supports the answer, which may be wrong; support by the
+// question's words, too, ranks.
+TEST_F(EvidenceByWordsTest, ScoresDoNotRank) {
+  const std::vector<double> support = {9, 8, 7, 6}, scores = {0.1, 0.2, 0.6, 0.7};
   EXPECT_EQ(Find({0.25, 0.25, 0.25, 0.25}, support, scores),
-            (std::vector<std::string>{"Sentence d.", "Sentence a.", "Sentence b."}));
+            (std::vector<std::string>{"Sentence a.", "Sentence b.", "Sentence c."}));
   EXPECT_TRUE(has_evidence_);
+  EXPECT_EQ(Find({0.25, 0.25, 0.25, 0.25}, support, {0.1, 0.2, 0.01, 0.7}),
+            (std::vector<std::string>{"Sentence a.", "Sentence b.", "Sentence c."}));
+  EXPECT_FALSE(has_evidence_);  // the passage that has it is not shown
+}
+
+TEST_F(EvidenceByWordsTest, PassagesFarBelowTheFirstAreNotShown) {
+  EXPECT_EQ(Find({0.25, 0.25, 0.25, 0.25}, {20, 12.1, 11.9, 1}),
+            (std::vector<std::string>{"Sentence a.", "Sentence b."}));
 }
 
 // Where retrieval heads look counts more than where all heads do, and a tenth of their attention as

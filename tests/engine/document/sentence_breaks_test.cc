@@ -58,8 +58,8 @@ TEST(SentenceBreaksTest, DoNotEndBeforeSmallLettersAndCommas) {
 }
 
 TEST(SentenceBreaksTest, KeepQuotesBracketsAndFootnotes) {
-  ExpectSentences({"\"The mill is old.\"", "(Nobody knows why.)", "It stands.[12]", "It turns.¹", "„Halt!“",
-                   "« Bonjour ! »", "**It is bold.**", "The end."});
+  ExpectSentences({"\"The mill is old.\"", "(Nobody knows why.)", "It stands.[12]", "It turns.¹",
+                   "„Halt!“", "« Bonjour ! »", "**It is bold.**", "The end."});
   ExpectSentences({"It grinds (see Section 2. Stones) all day.", "It rests."});
 }
 
