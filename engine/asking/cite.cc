@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "engine/asking/asked_number.h"
+#include "engine/asking/asked_value.h"
 #include "engine/document/sentence_breaks.h"
 
 namespace lectern {
@@ -20,7 +20,7 @@ namespace {
 // questions with answers about texts from Debian packages (tools/reader/questions): each question
 // with its answer, the answer alone and the question alone. Then every weight was rounded. First
 // citation right / one of three, of 5,999 questions about 215 texts, in three-fold cross-validation
-// over documents and with the rounded weights; before: without has_number, related words, words
+// over documents and with the rounded weights; before: without has_value, related words, words
 // that tell little (WordIndex::ScoreQuestion) and question_behind.
 //                       cross-validated  before     rounded    before
 //   single texts, by both    96.9/99.5  96.8/99.5  96.8/99.6  96.8/99.5 %
@@ -37,7 +37,7 @@ constexpr SupportFeatures kWeights = {.question = 4,
                                       .question_window = 2.5,
                                       .question_heading = 2.5,
                                       .question_asked = 3,
-                                      .has_number = 2.5,
+                                      .has_value = 2.5,
                                       .asks = -2.5,
                                       .heads = -1.5,
                                       .question_behind = 9,
@@ -65,7 +65,7 @@ constexpr double kOwnAnswer = 0.4;
 // from a document of other texts (tests/evaluation/cite_accuracy.cc). The fitted middle grows with
 // the number of passages, of which one is the best by chance: with the question it was 10.5 in
 // single texts of 6 KB and 14.8 in documents of 180 KB, without it 7.5 and 10.5, and these lay
-// between (14 and 9.6). has_number and others of the question's features came later; 14.4 keeps
+// between (14 and 9.6). has_value and others of the question's features came later; 14.4 keeps
 // about as many citations as before. With the question, kLeastScore keeps 96.9 % of the right ones
 // and 2.6 % of those from other texts in single texts (before: 96.4 and 2.2 %), 98.0 and 3.9 % in
 // documents of 20 KB (97.8 and 3.8 %), 98.6 and 16.9 % in those of 180 KB (98.5 and 16.5 %). There
@@ -196,7 +196,7 @@ double SupportOf(const SupportFeatures& f, double claim_share) {
       kWeights.question * f.question + kWeights.question_covered * f.question_covered +
       kWeights.question_around * f.question_around + kWeights.question_window * f.question_window +
       kWeights.question_heading * f.question_heading + kWeights.question_asked * f.question_asked +
-      kWeights.has_number * f.has_number + kWeights.asks * f.asks + kWeights.heads * f.heads;
+      kWeights.has_value * f.has_value + kWeights.asks * f.asks + kWeights.heads * f.heads;
   const double by_claim = kWeights.question_behind * f.question_behind + kWeights.claim * f.claim +
                           kWeights.copied * f.copied + kWeights.has_whole * f.has_whole;
   return by_question + claim_share * by_claim;
@@ -213,11 +213,11 @@ Result<WordSupport> WordSupport::Create(const WordIndex& index, std::string_view
   const auto is_above = [](float score) { return score > 0; };
   words.has_question_ = std::ranges::any_of(words.of_question_.covered, is_above);
   words.FindAsked();
-  const AskedNumber number(question);
+  const AskedValue number(question);
   for (size_t p = 0; p < passages.size(); ++p) {
     // Numbers alone make no passage fit a question.
     const bool fits = words.of_question_.window[p] > 0 || words.of_question_.around[p] > 0;
-    words.has_number_.push_back(fits && number.IsIn(TextOf(text, passages[p])));
+    words.has_value_.push_back(fits && number.IsIn(TextOf(text, passages[p])));
   }
   return words;
 } catch (const std::bad_alloc&) {
@@ -264,7 +264,7 @@ Result<WordSupport::ClaimFeatures> WordSupport::FeaturesOf(std::string_view clai
     f.question_window = of_question_.window[p];
     f.question_heading = of_question_.heading[p];
     f.question_asked = asked_[p];
-    f.has_number = has_number_[p];
+    f.has_value = has_value_[p];
     f.asks = asks_[p];
     f.heads = heads_[p];
     f.claim = telling * of_claim.bm25[p];

@@ -36,8 +36,8 @@ struct SupportFeatures {
   // Share of it in a passage that asks and stands at most four before this one; the first one after
   // it counts whole, the second 0.7, the others 0.5.
   double question_asked = 0;
-  // 1: the question asks for a number or a year, and the passage has one (AskedNumber).
-  double has_number = 0;
+  // 1: the question asks for a number, a year or an address, and the passage has one (AskedValue).
+  double has_value = 0;
   double asks = 0;   // 1: the passage is itself a question
   double heads = 0;  // 1: the passage is a heading, or an entry of a table of contents
   // The part that question_around lacks because passages behind count half (WordScores::behind). 0
@@ -95,7 +95,7 @@ class WordSupport {
   std::vector<bool> asks_;     // [passages]: it is a question
   std::vector<bool> heads_;    // [passages]: it is a heading or an entry of contents
   std::vector<double> asked_;  // [passages]: SupportFeatures::question_asked
-  std::vector<bool> has_number_;  // [passages]
+  std::vector<bool> has_value_;  // [passages]
 };
 // With four sentences, as many of 131 right answers of four models had evidence as with all.
 inline constexpr size_t kMostSentences = 4;

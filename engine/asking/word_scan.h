@@ -1,4 +1,4 @@
-// Scans texts for words and numbers, in the scripts of the languages that asked_number.cc knows.
+// Scans texts for words and numbers, in the scripts of the languages that asked_value.cc knows.
 #ifndef LECTERN_ENGINE_ASKING_WORD_SCAN_H_
 #define LECTERN_ENGINE_ASKING_WORD_SCAN_H_
 

@@ -1,4 +1,4 @@
-#include "engine/asking/asked_number.h"
+#include "engine/asking/asked_value.h"
 
 #include <gtest/gtest.h>
 
@@ -7,16 +7,16 @@
 namespace lectern {
 namespace {
 
-bool HasNumber(std::string_view question, std::string_view passage) {
-  return AskedNumber(question).IsIn(passage);
+bool HasValue(std::string_view question, std::string_view passage) {
+  return AskedValue(question).IsIn(passage);
 }
 
-// A question, a passage with the number that it asks for, and one without.
+// A question, a passage with the value that it asks for, and one without.
 struct Asked {
   const char *question, *with, *without;
 };
 
-TEST(AskedNumberTest, FindsNumbersInManyLanguages) {
+TEST(AskedValueTest, FindsNumbersInManyLanguages) {
   const Asked cases[] = {
       {"How many boats does the club own?", "It owns Three boats.", "It owns some boats."},
       {"Which version added the switch?", "It came with 2.4.", "It came with a later release."},
@@ -34,12 +34,12 @@ TEST(AskedNumberTest, FindsNumbersInManyLanguages) {
       {"俱乐部有多少条船？", "它有十二条船。", "它有几条船。"},
       {"クラブには船が何台ありますか。", "船は１２台ある。", "船がある。"}};
   for (const Asked& c : cases) {
-    EXPECT_TRUE(HasNumber(c.question, c.with)) << c.question;
-    EXPECT_FALSE(HasNumber(c.question, c.without)) << c.question;
+    EXPECT_TRUE(HasValue(c.question, c.with)) << c.question;
+    EXPECT_FALSE(HasValue(c.question, c.without)) << c.question;
   }
 }
 
-TEST(AskedNumberTest, FindsYearsInManyLanguages) {
+TEST(AskedValueTest, FindsYearsInManyLanguages) {
   const Asked cases[] = {
       {"When was the mill built?", "It was built in 1871.", "It was built in 40 days."},
       {"In which year did it burn?", "It burnt in 1899, at night.",
@@ -57,32 +57,62 @@ TEST(AskedNumberTest, FindsYearsInManyLanguages) {
       {"磨坊是什么时候建的？", "建于1871年。", "用了300天。"},
       {"水車はいつ建てられましたか。", "1871年に建てられた。", "300日かかった。"}};
   for (const Asked& c : cases) {
-    EXPECT_TRUE(HasNumber(c.question, c.with)) << c.question;
-    EXPECT_FALSE(HasNumber(c.question, c.without)) << c.question;
+    EXPECT_TRUE(HasValue(c.question, c.with)) << c.question;
+    EXPECT_FALSE(HasValue(c.question, c.without)) << c.question;
   }
 }
 
-TEST(AskedNumberTest, PassesOverTheQuestionsOwnNumbers) {
-  const char* question = "How many of the 12 boats are older than two years?";
-  EXPECT_FALSE(HasNumber(question, "All 12 boats are older than two years."));
-  EXPECT_TRUE(HasNumber(question, "Of 12 boats 7 are older."));
-  EXPECT_TRUE(HasNumber(question, "It is 1,200 in all."));
-  EXPECT_FALSE(HasNumber("俱乐部的十条船有多少年了？", "十条船都很旧。"));
+TEST(AskedValueTest, FindsAddressesInManyLanguages) {
+  const Asked cases[] = {
+      {"To which address do bugs go?", "Send them to <number>@bugs.example.org.",
+       "Send them soon."},
+      {"Whom should I write to when in doubt?", "Mail legal@example.org.",
+       "Mail @ once, at 5 @ a."},
+      {"What is the URL of the manual?", "See https://example.org/manual.",
+       "See the manual: it is."},
+      {"Which website shows the boats?", "It is www.example.org.", "It shows the boats."},
+      {"An welche Adresse gehen Fehler?", "An fehler@example.org.", "An den Verein."},
+      {"À quelle adresse faut-il écrire ?", "À aide@example.org.", "À la direction."},
+      {"¿A qué dirección escribo?", "A ayuda@example.org.", "A la casa."},
+      {"A quale indirizzo scrivo?", "A aiuto@example.org.", "Alla sede."},
+      {"Para qual endereço escrevo?", "Para ajuda@example.org.", "Para a sede."},
+      {"Naar welk adres schrijf ik?", "Naar hulp@example.org.", "Naar de club."},
+      {"Pod jaki adres pisać?", "Na pomoc@example.org.", "Do klubu."},
+      {"На какой адрес писать?", "На help@example.org.", "В клуб."},
+      {"ما هو البريد الإلكتروني؟", "البريد help@example.org", "البريد سريع"},
+      {"किस पते पर लिखें?", "help@example.org पर", "क्लब को"},
+      {"邮箱是什么？", "发到help@example.org。", "发给俱乐部。"},
+      {"メールアドレスは何ですか。", "help@example.orgです。", "クラブです。"},
+  };
+  for (const Asked& c : cases) {
+    EXPECT_TRUE(HasValue(c.question, c.with)) << c.question;
+    EXPECT_FALSE(HasValue(c.question, c.without)) << c.question;
+  }
+  // It names an address, and asks for something else.
+  EXPECT_FALSE(AskedValue("Who complained that the address was wrong?").is_asked());
 }
 
-TEST(AskedNumberTest, AsksForNothingWithOtherQuestions) {
+TEST(AskedValueTest, PassesOverTheQuestionsOwnNumbers) {
+  const char* question = "How many of the 12 boats are older than two years?";
+  EXPECT_FALSE(HasValue(question, "All 12 boats are older than two years."));
+  EXPECT_TRUE(HasValue(question, "Of 12 boats 7 are older."));
+  EXPECT_TRUE(HasValue(question, "It is 1,200 in all."));
+  EXPECT_FALSE(HasValue("俱乐部的十条船有多少年了？", "十条船都很旧。"));
+}
+
+TEST(AskedValueTest, AsksForNothingWithOtherQuestions) {
   for (const char* question :
        {"", "Who owns 3 boats?", "What happens when a boat sinks?", "Was passiert, wenn es regnet?",
         "Que faire quand il pleut ?", "Show many boats", "\xFF how \xC3"}) {
-    EXPECT_FALSE(AskedNumber(question).is_asked()) << question;
-    EXPECT_FALSE(HasNumber(question, "In 1871 there were three boats.")) << question;
+    EXPECT_FALSE(AskedValue(question).is_asked()) << question;
+    EXPECT_FALSE(HasValue(question, "In 1871 there were three boats.")) << question;
   }
   // "eight" is no number word of a German question.
-  EXPECT_FALSE(HasNumber("Wie viele sind es?", "eight"));
+  EXPECT_FALSE(HasValue("Wie viele sind es?", "eight"));
 }
 
-TEST(AskedNumberTest, TakesAnyBytes) {
-  const AskedNumber asked("How many?");
+TEST(AskedValueTest, TakesAnyBytes) {
+  const AskedValue asked("How many?");
   EXPECT_FALSE(asked.IsIn(""));
   EXPECT_FALSE(asked.IsIn("\xFF\xC3\xE2\x82"));
   EXPECT_TRUE(asked.IsIn("\xFF 7."));
