@@ -221,7 +221,7 @@ class Questions(Case):
                              text.encode()[token.byte_start:token.byte_end].decode())
 
     def test_pages_of_characters(self):
-        text = "委员会在码头开会。 Ann sings. 😀 The Douquouth committee meets in Stuxwick."
+        text = "委员会在码头开会。 Ann knows the Douquouth committee. 😀 The Douquouth committee meets in Stuxwick."
         second = text.index("😀")
         self.store.index_text(text, name="paged", pages=[
             lectern.Page(0, 1, "i"), lectern.Page(second, 2)])
