@@ -12,6 +12,19 @@ std::string PageText(uint64_t page, std::string_view label) {
   return std::string(label) + " (page " + std::to_string(page) + ")";
 }
 
+// The pages of a passage: "3", or "3 to 4" for one that runs over a page break.
+std::string PagesText(const lectern_evidence& of) {
+  std::string text = PageText(of.page, {of.page_label, of.page_label_len});
+  if (of.page_end > 0)
+    text += " to " + PageText(of.page_end, {of.page_end_label, of.page_end_label_len});
+  return text;
+}
+std::string PagesText(const api::Passage& of) {
+  std::string text = PageText(of.page, of.page_label);
+  if (of.page_end > 0) text += " to " + PageText(of.page_end, of.page_end_label);
+  return text;
+}
+
 // A line for a passage.
 std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin, uint64_t end,
                         const std::string& page, std::string_view passage,
@@ -44,7 +57,7 @@ std::string AskedText(const api::Answer& answer, uint64_t num_documents) {
 std::string OnOneLine(std::string_view text) {
   std::string line;
   for (const char c : text) {
-    const bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    const bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f' || c == '\v';
     if (!is_space) {
       line += c;
     } else if (!line.empty() && line.back() != ' ') {
@@ -64,8 +77,7 @@ std::string PassagesText(const api::Answer& answer) {
     const std::string how_sure = passage.score > 0  ? Likely(passage.score)
                                  : passage.mass > 0 ? Percent(passage.mass) + " of the attention"
                                                     : "";
-    text += PassageText(++number, how_sure, passage.begin, passage.end,
-                        PageText(passage.page, {passage.page_label, passage.page_label_len}),
+    text += PassageText(++number, how_sure, passage.begin, passage.end, PagesText(passage),
                         {passage.text, passage.text_len}, {passage.document, passage.document_len});
   }
   return text;
@@ -79,7 +91,7 @@ std::string CitedTextLines(std::string_view given, const api::CitedText& cited) 
     size_t number = 0;
     for (const api::Passage& passage : sentence.passages) {
       text += PassageText(++number, Likely(passage.score), passage.begin, passage.end,
-                          PageText(passage.page, passage.page_label), passage.text);
+                          PagesText(passage), passage.text);
     }
     text += "\n";
   }
@@ -90,7 +102,7 @@ std::string MentionsText(const api::MentionList& list) {
   std::string text;
   for (const api::Mention& one : list.mentions) {
     const api::Passage& passage = one.passage;
-    const std::string page = PageText(passage.page, passage.page_label);
+    const std::string page = PagesText(passage);
     text += one.document.name + ": " + Grouped(one.num_passages) +
             (one.num_passages == 1 ? " passage" : " passages") + "\n  bytes " +
             std::to_string(passage.begin) + "-" + std::to_string(passage.end) +

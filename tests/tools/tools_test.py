@@ -403,6 +403,15 @@ class FormatsTest(ToolsTest):
                             "Mara Tolvin designed the Fethol bridge.")
         self.assertIn(", p. vii (page 1): ", out)
 
+    def test_a_sentence_over_a_page_break_says_both_pages(self):
+        path = self.write("paged.txt", "Ann opened the mill.\n\nThe Fethol bridge, which every boat to Lund passes, was designed and"
+                                       "\fmade by Mara Tolvin. It stands on the same two piers as the one before it.\n")
+        self.index(path)
+        out, _ = self.check(0, "ask-document", "--document", "paged.txt", "--cite",
+                            "Mara Tolvin designed and made the Fethol bridge.")
+        self.assertIn(", p. 1 to 2: \"The Fethol bridge, which every boat to Lund passes, "
+                      "was designed and made by Mara Tolvin.\"", out)
+
     def test_ligatures_of_arabic_fonts_are_read_in_their_order(self):
         # Glyphs from the left: "A" is lam-alef in one, "l" a lam, "a" an alef, "s" a seen, "m" a meem.
         letters = {"A": "\u0644\u0627", "l": "\u0644", "a": "\u0627", "s": "\u0633", "m": "\u0645"}
