@@ -58,9 +58,9 @@ double RankOf(double support, double retrieved);
 // those below 0.05 beside others were not. The right passage first / among three, 439 facts (the
 // adapter: 354) about texts that no model was trained with, and of the rightly answered ones:
 //                            before                         now
-//   SmolLM2-135M      277/339, 21/26 of 26          312/374, 19/26 of 26
-//   Gemma 3 270M      277/340, 56/58 of 61          308/382, 56/58 of 61
-//   with an adapter   258/283, 192/194 of 196       268/321, 192/194 of 196
+//   SmolLM2-135M      277/339, 21/26 of 26          312/372, 19/26 of 26
+//   Gemma 3 270M      277/340, 56/58 of 61          308/380, 56/58 of 61
+//   with an adapter   258/283, 192/194 of 196       268/316, 192/194 of 196
 // Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
 // while they stay within kMostJoinedBytes (evidence.cc) and on one page, except those that have
 // several places; and those of at least kMinPassageMass are returned. Their score is 0.
