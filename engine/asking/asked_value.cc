@@ -13,13 +13,14 @@ namespace {
 // "quand il pleut" is a condition. Number words that are common in other senses, such as articles,
 // are left out.
 struct AskingLanguage {
-  std::string_view numbers;  // phrases that ask for a number
-  std::string_view years;    // phrases that ask for a time, of which years are recognised
-  std::string_view words;    // number words
+  std::string_view numbers;    // phrases that ask for a number
+  std::string_view years;      // phrases that ask for a time, of which years are recognised
+  std::string_view words;      // number words
   std::string_view addresses;  // phrases that ask for an address
-  bool has_spaces = true;    // false: a phrase and a number word may stand within other characters
+  bool has_spaces = true;      // false: words stand within other characters
 };
-// English was measured (kWeights in cite.cc); the others follow it, by hand.
+// English was measured (kWeights in cite.cc; addresses: tools/evaluate/RESULTS.md); the others
+// follow it, by hand.
 constexpr AskingLanguage kLanguages[] = {
     {"how many|how much|how long|how often|how old|how far|how large|how big|how high|how small|"
      "how fast|how wide|how deep|how tall|how late|how early|how soon|how short|how few|how heavy|"
@@ -32,15 +33,14 @@ constexpr AskingLanguage kLanguages[] = {
      "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|"
      "sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|"
      "hundred|thousand|million|billion|half|once|twice|dozen|zero|third|quarter",
-     "which address|which addresses|what address|what addresses|address of|address for|addresses "
-     "for|"
-     "^address|mail address|which e mail|what e mail|which email|what email|email for|email of|"
-     "which url|what url|url of|url for|which website|what website|which web site|what web site|"
-     "which mailing list|what mailing list|main site|home page of|homepage of|whom do i mail|"
-     "whom do i write|whom do i contact|whom should i write|whom should i contact|"
-     "who do i contact|who should i contact|who should i write|to whom should i|to whom do i|"
-     "where do i mail|where do i write|where do i report|where do i send|where should i send|"
-     "where can i report|where are bugs"},
+     "which address|which addresses|what address|what addresses|address of|address for|"
+     "addresses for|^address|mail address|which e mail|what e mail|which email|what email|"
+     "email for|email of|which url|what url|url of|url for|which website|what website|"
+     "which web site|what web site|which mailing list|what mailing list|main site|home page of|"
+     "homepage of|whom do i mail|whom do i write|whom do i contact|whom should i write|"
+     "whom should i contact|who do i contact|who should i contact|who should i write|"
+     "to whom should i|to whom do i|where do i mail|where do i write|where do i report|"
+     "where do i send|where should i send|where can i report|where are bugs"},
     // German
     {"wie viel|wie viele|wie vielen|wieviel|wieviele|wie lang|wie lange|wie oft|wie alt|wie weit|"
      "wie groß|wie hoch|wie schnell|wie schwer|wie tief|wie breit|um wie|welche nummer|"

@@ -18,7 +18,7 @@ class AskedValue {
   explicit AskedValue(std::string_view question);
 
   // Whether the question asks for a number ("How many …", "Which version …"), for a year ("When
-  // was …", "In which year …") or for an address ("To which address …", "Whom should I …").
+  // was …", "In which year …") or for an address ("To which address …").
   bool is_asked() const { return number_ || year_ || address_; }
   // Whether the passage has a value of the kind that is asked for; a number or year that the
   // question names itself does not count. False if none is asked for. Linear.
